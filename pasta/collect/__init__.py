@@ -1,0 +1,1 @@
+"""Collectors and importers: everything that fills a trace."""

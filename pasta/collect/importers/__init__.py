@@ -1,0 +1,1 @@
+"""One module per trace format that pasta can import."""

@@ -1,0 +1,1 @@
+"""All that runs inside a recorded program; imports nothing but the standard library."""

@@ -1,0 +1,51 @@
+"""The errors that a user of pasta can meet; each carries the exit code of the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PastaError(Exception):
+    """A failure with a one-line message: what, where, what to do.
+
+    Attributes:
+        exit_code: 2 for a mistake in the input, 1 for a failure of pasta itself.
+    """
+
+    exit_code = 2
+
+
+class ConfigError(PastaError):
+    """A tool's YAML is wrong; the message starts with the path of the key."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+
+
+class TraceError(PastaError):
+    """A trace directory cannot be used: absent, of a newer version, or damaged."""
+
+
+class InputError(PastaError):
+    """A file given to an importer cannot be read at all."""
+
+
+class CollectError(PastaError):
+    """A program cannot be recorded."""
+
+
+class EngineError(PastaError):
+    """An engine failed to run a graph."""
+
+    exit_code = 1
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the nearest known name, else the list of known names."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean '{close[0]}'?"
+    return f" Known: {', '.join(names)}." if names else ""

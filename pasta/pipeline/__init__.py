@@ -1,0 +1,1 @@
+"""Tools as YAML graphs of stages: read, checked and run."""

@@ -1,0 +1,1 @@
+"""Who runs a graph: CPU cores, one GPU, or a cluster."""

@@ -1,0 +1,152 @@
+"""What a stage is, and the decorator that registers one.
+
+A stage is one function in one file of `pasta/pipeline/stages`:
+
+    @stage("bin_pages", row_wise=True)
+    def bin_pages(accesses: pl.LazyFrame, *, page_bytes: int = 4096) -> pl.LazyFrame:
+        ...
+
+Positional parameters are inputs, wired by `from` in YAML; one annotated `pl.LazyFrame | None`
+may stay unwired, one annotated `*inputs` takes any number. Keyword-only parameters are arguments,
+checked against their annotation. A stage whose inputs are annotated `pl.DataFrame` runs array
+code: the plan is cut in front of it, so that it sees collected columns.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import polars as pl
+
+from pasta.registry import Registry
+
+Kind = Literal["row-wise", "mergeable", "whole"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Merge:
+    """How results over parts of the rows combine.
+
+    The law, tested for every stage that has one:
+    `final(combine([partial(part) for any split])) == final(combine([partial(all)])) == stage(all)`.
+
+    Attributes:
+        partial: rows of one part -> its state, a lazy frame.
+        combine: states, concatenated -> one state.
+        final: state -> the stage's result.
+        applies: arguments -> whether they allow merging.
+    """
+
+    partial: Callable[..., pl.LazyFrame]
+    combine: Callable[..., pl.LazyFrame]
+    final: Callable[..., pl.LazyFrame]
+    applies: Callable[[Mapping[str, Any]], bool] = lambda _arguments: True
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a stage."""
+
+    name: str
+    optional: bool = False
+    many: bool = False
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a stage; `default` is `inspect.Parameter.empty` where it is required."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether YAML must give it."""
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A registered stage."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[Input, ...]
+    arguments: dict[str, Argument]
+    array: bool
+    merge: Merge | None
+    row_wise: Callable[[Mapping[str, Any]], bool]
+
+    @property
+    def about(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def kind(self, arguments: Mapping[str, Any]) -> Kind:
+        """Tell how the stage, with these arguments, may be run on parts of the rows."""
+        if self.row_wise(arguments):
+            return "row-wise"
+        if self.merge is not None and self.merge.applies(arguments):
+            return "mergeable"
+        return "whole"
+
+
+STAGES: Registry[Stage] = Registry("stage", "pasta.pipeline.stages")
+
+
+def stage(
+    name: str,
+    *,
+    row_wise: bool | Callable[[Mapping[str, Any]], bool] = False,
+    merge: Merge | None = None,
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the stage `name`.
+
+    Args:
+        name: what YAML calls it.
+        row_wise: whether it is valid batch by batch; may depend on the arguments.
+        merge: how results over parts combine, if they do.
+    """
+
+    def register(function: Function) -> Function:
+        STAGES.add(name, _describe(name, function, row_wise=row_wise, merge=merge))
+        return function
+
+    return register
+
+
+def _describe(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    row_wise: bool | Callable[[Mapping[str, Any]], bool],
+    merge: Merge | None,
+) -> Stage:
+    hints = typing.get_type_hints(function, include_extras=True)
+    inputs: list[Input] = []
+    arguments: dict[str, Argument] = {}
+    array = False
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = hints[parameter.name]
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            arguments[parameter.name] = Argument(parameter.name, annotation, parameter.default)
+            continue
+        options = typing.get_args(annotation) or (annotation,)
+        array = array or pl.DataFrame in options
+        many = parameter.kind is parameter.VAR_POSITIONAL
+        inputs.append(Input(parameter.name, optional=type(None) in options, many=many))
+    return Stage(
+        name=name,
+        function=function,
+        inputs=tuple(inputs),
+        arguments=arguments,
+        array=array,
+        merge=merge,
+        row_wise=row_wise if callable(row_wise) else (lambda _arguments: row_wise),
+    )

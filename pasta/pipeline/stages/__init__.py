@@ -1,0 +1,1 @@
+"""The stages, one file each; importing a file registers its stage."""
