@@ -1,0 +1,114 @@
+"""Which span encloses which: parents on a thread, inferred from start and end alone.
+
+Shared by what writes spans (parents are stored in the trace) and by what analyses them. The code
+runs on numpy and on cupy arrays alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+OVERHANG = 1000
+"""A child may end less than this many ns after its parent: clocks are read at different moments."""
+
+
+def parents(group: Any, start: Any, end: Any) -> Any:
+    """Return for each span the row of the innermost span that encloses it.
+
+    The parent is the innermost span of the same group that is open when the child starts and
+    ends at most `OVERHANG` - 1 ns before the child does; open spans that end sooner are skipped.
+    Of two spans with one start the longer encloses the shorter, of two identical ones the earlier
+    row the later. A span that ends when another starts does not enclose it.
+
+    Args:
+        group: the thread of each span as integers; rows may stand in any order.
+        start: start of each span in ns, int64.
+        end: end of each span in ns, int64, not before `start`; very large where unfinished.
+
+    Returns:
+        The parent's row as int64, -1 where there is none.
+    """
+    xp = sys.modules[type(start).__module__.partition(".")[0]]
+    count = len(start)
+    result = xp.full(count, -1, dtype=xp.int64)
+    if count < 2:
+        return result
+    order = _enclosing_first(xp, group, start, end)
+    group, start, end = group[order], start[order], end[order]
+    new_group = xp.ones(count, dtype=bool)
+    new_group[1:] = group[1:] != group[:-1]
+    position = xp.arange(count)
+    first = xp.maximum.accumulate(xp.where(new_group, position, 0))
+    found = xp.full(count, -1, dtype=xp.int64)
+    same_start = ~new_group
+    same_start[1:] &= start[1:] == start[:-1]
+    found[same_start] = position[same_start] - 1
+    searching = xp.flatnonzero(~same_start & ~new_group)
+    limit = xp.maximum(start[searching] + 1, end[searching] - (OVERHANG - 1))
+    found[searching] = _last_reaching(xp, end, searching, first[searching], limit)
+    inside = found >= 0
+    result[order[inside]] = order[found[inside]]
+    return result
+
+
+def _enclosing_first(xp: Any, group: Any, start: Any, end: Any) -> Any:
+    """Return the order by group, start, end from late to early, and row.
+
+    Spans mostly come in order of start and few start together: only those are sorted by end.
+    """
+    if group.min() >= 0 and group.max() < 1 << 15:
+        group = group.astype(xp.int16)  # for which numpy has a radix sort
+    order = xp.argsort(start, kind="stable")
+    order = order[xp.argsort(group[order], kind="stable")]
+    group, start = group[order], start[order]
+    tied = (group[1:] == group[:-1]) & (start[1:] == start[:-1])
+    places = xp.flatnonzero(xp.append(tied, False) | xp.append(False, tied))
+    if len(places):
+        run = xp.cumsum(xp.append(True, ~tied))[places]
+        rows = order[places]
+        by_end = xp.argsort(-end[rows], kind="stable")
+        order[places] = rows[by_end[xp.argsort(run[by_end], kind="stable")]]
+    return order
+
+
+def _last_reaching(xp: Any, end: Any, rows: Any, first: Any, limit: Any) -> Any:
+    """Return for each of `rows` the last earlier position whose `end` reaches `limit`.
+
+    Positions before `first` do not count; -1 where there is none. The search climbs a binary tree
+    of maxima until a node reaches the limit, then descends in it.
+    """
+    tree = _maxima(xp, end)
+    found = xp.full(len(rows), -1, dtype=xp.int64)
+    climbing, node = xp.arange(len(rows)), rows - 1
+    for level, maxima in enumerate(tree):
+        left = node & 1 == 0
+        reached = left & (maxima[node] >= limit[climbing])
+        hits = xp.flatnonzero(reached)
+        if len(hits):
+            target = climbing[hits]
+            found[target] = _descend(xp, tree, level, node[hits], limit[target])
+        node = (node - left) >> 1
+        going = ~reached & ((node + 1) << (level + 1) > first[climbing])
+        climbing, node = climbing[going], node[going]
+        if not len(climbing):
+            break
+    return xp.where(found >= first, found, -1)
+
+
+def _descend(xp: Any, tree: list[Any], level: int, node: Any, limit: Any) -> Any:
+    """Return the last position below `node` of `level` that reaches `limit`."""
+    for maxima in reversed(tree[:level]):
+        right = 2 * node + 1
+        node = right - (maxima[xp.minimum(right, len(maxima) - 1)] < limit)
+    return node
+
+
+def _maxima(xp: Any, values: Any) -> list[Any]:
+    """Return `values` and the maxima of its pairs, pairs of pairs and so on, up to one value."""
+    tree = [values]
+    while len(tree[-1]) > 1:
+        below = tree[-1]
+        pairs = xp.maximum(below[0 : len(below) - 1 : 2], below[1::2])
+        tree.append(xp.concatenate([pairs, below[-1:]]) if len(below) % 2 else pairs)
+    return tree
