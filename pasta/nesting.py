@@ -44,9 +44,9 @@ def parents(group: Any, start: Any, end: Any) -> Any:
     same_start = ~new_group
     same_start[1:] &= start[1:] == start[:-1]
     found[same_start] = position[same_start] - 1
-    searching = xp.flatnonzero(~same_start & ~new_group)
-    limit = xp.maximum(start[searching] + 1, end[searching] - (OVERHANG - 1))
-    found[searching] = _last_reaching(xp, end, searching, first[searching], limit)
+    limit = xp.maximum(start + 1, end - (OVERHANG - 1))
+    searching = xp.flatnonzero(~same_start & _within_reach(xp, new_group, end, limit))
+    found[searching] = _last_reaching(xp, end, searching, first[searching], limit[searching])
     inside = found >= 0
     result[order[inside]] = order[found[inside]]
     return result
@@ -72,6 +72,20 @@ def _enclosing_first(xp: Any, group: Any, start: Any, end: Any) -> Any:
     return order
 
 
+def _within_reach(xp: Any, new_group: Any, end: Any, limit: Any) -> Any:
+    """Tell which spans may have a parent: an earlier end of their group reaches their limit.
+
+    Ends are cut so that a group's number fits above them and one running maximum serves all
+    groups; what is cut away can only make the answer yes.
+    """
+    number = xp.cumsum(new_group)
+    bits = 62 - int(number[-1]).bit_length()
+    lowest, highest = end.min(), (1 << bits) - 1
+    reach = (number << bits) + xp.minimum(end - lowest, highest)
+    needed = (number << bits) + xp.clip(limit - lowest, 0, highest)
+    return xp.append(False, xp.maximum.accumulate(reach)[:-1] >= needed[1:])
+
+
 def _last_reaching(xp: Any, end: Any, rows: Any, first: Any, limit: Any) -> Any:
     """Return for each of `rows` the last earlier position whose `end` reaches `limit`.
 
@@ -80,19 +94,18 @@ def _last_reaching(xp: Any, end: Any, rows: Any, first: Any, limit: Any) -> Any:
     """
     tree = _maxima(xp, end)
     found = xp.full(len(rows), -1, dtype=xp.int64)
-    climbing, node = xp.arange(len(rows)), rows - 1
+    climbing, node, wanted = xp.arange(len(rows)), rows - 1, limit
     for level, maxima in enumerate(tree):
         left = node & 1 == 0
-        reached = left & (maxima[node] >= limit[climbing])
+        reached = left & (maxima[node] >= wanted)
         hits = xp.flatnonzero(reached)
         if len(hits):
-            target = climbing[hits]
-            found[target] = _descend(xp, tree, level, node[hits], limit[target])
+            found[climbing[hits]] = _descend(xp, tree, level, node[hits], wanted[hits])
         node = (node - left) >> 1
-        going = ~reached & ((node + 1) << (level + 1) > first[climbing])
-        climbing, node = climbing[going], node[going]
-        if not len(climbing):
+        going = xp.flatnonzero(~reached & (node >= 0))
+        if not len(going):
             break
+        climbing, node, wanted = climbing[going], node[going], wanted[going]
     return xp.where(found >= first, found, -1)
 
 
