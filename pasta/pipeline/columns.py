@@ -1,0 +1,99 @@
+"""Columns that stages need, and the way between frames and the arrays that kernels work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.kernels.intervals import Intervals
+
+_GROUP = "# group"
+
+
+def require(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], where: str = "") -> None:
+    """Check that `rows` has `columns`.
+
+    Args:
+        rows: the input.
+        columns: names that must be there.
+        where: the input's name, for stages with several.
+
+    Raises:
+        ConfigError: one is absent.
+    """
+    present = names(rows)
+    for column in columns:
+        if column not in present:
+            hint = did_you_mean(column, present)
+            raise ConfigError(f"from.{where}" if where else "", f"needs column '{column}'.{hint}")
+
+
+def names(rows: pl.DataFrame | pl.LazyFrame) -> list[str]:
+    """Return the names of the columns of `rows`."""
+    return rows.columns if isinstance(rows, pl.DataFrame) else rows.collect_schema().names()
+
+
+def process_key(*inputs: pl.DataFrame | pl.LazyFrame, within: Sequence[str] = ()) -> list[str]:
+    """Return the columns that name a process in all `inputs`, and then those of `within`."""
+    traces = ["trace"] if all("trace" in names(rows) for rows in inputs) else []
+    return [*traces, "rank", "pid", *within]
+
+
+def integers(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
+    """Return a column as an int64 array, with `null` in place of nulls."""
+    return rows[column].cast(pl.Int64).fill_null(null).to_numpy()
+
+
+def unsigned(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
+    """Return a column of ids or addresses as a u64 array, with `null` in place of nulls."""
+    return rows[column].cast(pl.UInt64).fill_null(null).to_numpy()
+
+
+def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFrame, list[Any]]:
+    """Number the distinct values of `by` over all `inputs`, in their sort order, nulls first.
+
+    Returns:
+        The values, a row for each group, and for each input the int64 group of its rows.
+
+    Raises:
+        ConfigError: an input lacks a column of `by`, or has it in another type than the first.
+    """
+    for rows in inputs:
+        require(rows, by)
+        for name in by:
+            if rows.schema[name] != inputs[0].schema[name]:
+                found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
+                raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
+    if not by:
+        return pl.DataFrame(), [np.zeros(rows.height, dtype=np.int64) for rows in inputs]
+    keys = pl.concat([rows.select(by).unique() for rows in inputs]).unique().sort(by)
+    numbered = keys.with_columns(pl.int_range(pl.len()).alias(_GROUP))
+    groups = [
+        rows.select(by)
+        .join(numbered, on=by, how="left", nulls_equal=True, maintain_order="left")[_GROUP]
+        .to_numpy()
+        for rows in inputs
+    ]
+    return keys, groups
+
+
+def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Return array `columns` as a frame, after the values of `keys` for each row's group."""
+    values = pl.DataFrame(dict(columns))
+    return values if keys.width == 0 else keys[groups].hstack(values)
+
+
+def lasting(rows: pl.DataFrame, start: str, duration: str, where: str = "") -> pl.DataFrame:
+    """Return the rows that have both a start and a duration."""
+    require(rows, [start, duration], where)
+    return rows.drop_nulls([start, duration])
+
+
+def intervals_of(rows: pl.DataFrame, groups: Any, start: str, duration: str) -> Intervals:
+    """Return the intervals that `lasting` rows stand for, as arrays."""
+    starts = integers(rows, start)
+    return Intervals(groups, starts, starts + integers(rows, duration))

@@ -1,0 +1,77 @@
+"""The stage `lifetimes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pasta.pipeline.columns import integers, names, number_groups, process_key, require, unsigned
+from pasta.pipeline.kernels.lifetimes import match, unused_ids
+from pasta.pipeline.stage import stage
+
+_NEEDED = ["rank", "pid", "device", "ts", "event", "space", "address", "bytes", "object_id"]
+_DETAILS = ["tid", "stream", "stack_id"]
+
+
+@stage("lifetimes")
+def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
+    """Turn allocations and releases into one row for each allocation, from birth to death.
+
+    An allocation lives until its address is released in the same process, device and space.
+
+    Args:
+        memory: rows of the table `memory`; those without a time or an address do not count.
+
+    Returns:
+        `trace` (where the input has it), `rank`, `pid`, `device`, `space`, `address`, `bytes`,
+        `object_id`, `ts` (the allocation), `end` (the release), `dur`, three flags, and of `tid`,
+        `stream` and `stack_id` those that the input has, as the allocation recorded them.
+        Rows are in order of `ts`, unknown first, then `end` and the columns before it.
+
+        - `began_before`: the allocation is not in the trace; `ts` and `dur` are null, and the
+          rest is what the release recorded.
+        - `open`: nothing ended it; `end` and `dur` are null.
+        - `replaced`: what ended it is another allocation at its address, its release is lost.
+        - `object_id` is the recorded one; where that is 0, the first ids from 1 on that are free
+          in the process and space are given, in the order of rows.
+    """
+    require(memory, _NEEDED)
+    place = process_key(memory, within=["device", "space"])
+    events = memory.drop_nulls(["ts", "address"])
+    events = events.filter(pl.col("event").is_in(["allocate", "release"]))
+    allocates = (events["event"] == "allocate").to_numpy()
+    _, (places,) = number_groups([*place, "address"], events)
+    rows = _lives(events, match(places, integers(events, "ts"), allocates), allocates)
+    details = [name for name in _DETAILS if name in names(memory)]
+    columns = [*place, "address", "bytes", "object_id", "ts", "end", "dur"]
+    rows = rows.select([*columns, "began_before", "open", "replaced", *details])
+    order = ["ts", "end", *place, "address", "bytes", "object_id"]
+    return _number(rows.sort(order, maintain_order=True, nulls_last=[n == "end" for n in order]))
+
+
+def _lives(events: pl.DataFrame, found: Any, allocates: Any) -> pl.DataFrame:
+    """Return a row for each match, from its allocation where there is one, else its release."""
+    began, ended = found.allocation >= 0, found.ending >= 0
+    by_release = ended & ~allocates[found.ending]
+    rows: pl.DataFrame = events[np.where(began, found.allocation, found.ending)]
+    own, released = unsigned(rows, "object_id"), unsigned(events, "object_id")[found.ending]
+    return rows.with_columns(
+        object_id=np.where(by_release & (own == 0), released, own),
+        ts=pl.when(pl.Series(began)).then("ts"),
+        end=pl.when(pl.Series(ended)).then(integers(events, "ts")[found.ending]),
+        began_before=~began,
+        open=~ended,
+        replaced=ended & ~by_release,
+    ).with_columns(dur=pl.col("end") - pl.col("ts"))
+
+
+def _number(rows: pl.DataFrame) -> pl.DataFrame:
+    """Give an id to each object that has none."""
+    keys, (spaces,) = number_groups(process_key(rows, within=["space"]), rows)
+    ids = unsigned(rows, "object_id").copy()
+    for space in range(keys.height):
+        nameless = np.flatnonzero((spaces == space) & (ids == 0))
+        ids[nameless] = unused_ids(ids[spaces == space], len(nameless))
+    return rows.with_columns(object_id=pl.Series(ids, dtype=pl.UInt64))

@@ -1,0 +1,45 @@
+"""Sorting, searching and summing by group."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pasta.pipeline.kernels.ordering import changes, group_sums, last_at_or_before, order_by
+
+SMALL = st.integers(-3, 3)
+LARGE = st.integers(-(2**63), 2**63 - 1)
+PAIRS = st.lists(st.tuples(st.integers(0, 3), SMALL | LARGE), max_size=30)
+
+
+def columns(pairs):
+    return (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
+
+
+@given(PAIRS)
+def test_order_is_by_the_first_key_then_the_next_then_the_row(pairs):
+    found = order_by(*columns(pairs)).tolist()
+    assert found == sorted(range(len(pairs)), key=lambda row: (*pairs[row], row))
+
+
+@given(PAIRS)
+def test_changes_are_where_any_key_differs(pairs):
+    expected = [i == 0 or pairs[i] != pairs[i - 1] for i in range(len(pairs))]
+    assert changes(*columns(pairs)).tolist() == expected
+
+
+@given(PAIRS, PAIRS)
+def test_last_at_or_before_stays_in_its_group(pairs, questions):
+    pairs.sort()
+    found = last_at_or_before(*columns(pairs), *columns(questions))
+    for (group, value), position in zip(questions, found.tolist(), strict=True):
+        fitting = [i for i, (g, v) in enumerate(pairs) if g == group and v <= value]
+        assert position == (fitting[-1] if fitting else -1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**50), 2**50)), max_size=30))
+def test_group_sums(pairs):
+    pairs.sort()
+    found = group_sums(*columns(pairs), 4)
+    assert found.tolist() == [sum(v for g, v in pairs if g == group) for group in range(4)]
