@@ -426,6 +426,30 @@ TABLES: dict[str, Table] = {
 }
 """Every table by name, in the order in which `pasta trace info` lists them."""
 
+_TIMELINE = "a PyTorch profiler trace with device activities (pasta import FILE)"
+_RECORDER = "the PyTorch recorder (pasta.collect.torch.record)"
+
+FILLED_BY: dict[str, str] = {
+    "call": _TIMELINE,
+    "kernel": _TIMELINE,
+    "copy": _TIMELINE,
+    "sync": _TIMELINE,
+    "collective": _TIMELINE,
+    "device": _TIMELINE,
+    "span": f"{_RECORDER} or a PyTorch profiler trace (pasta import FILE)",
+    "memory": f"{_RECORDER} or a PyTorch profiler trace with profile_memory=True",
+    "touch": _RECORDER,
+    "process": "every collector and importer",
+    "thread": "every collector and importer",
+    "frame": "a PyTorch profiler trace with call stacks",
+    "loss": "every collector and importer that lost something",
+    "access": "a memory-access collector",
+    "event": "a device-event collector",
+    "metric": "a counter collector",
+    "sample": "a CPU sampling collector",
+}
+"""Table -> what fills it, for the message when a tool needs a table that a trace lacks."""
+
 
 def arrow_schema(table: str) -> pa.Schema:
     """Return the Arrow schema of `table`."""

@@ -14,6 +14,7 @@ code: the plan is cut in front of it, so that it sees collected columns.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -82,6 +83,7 @@ class Stage:
     array: bool
     merge: Merge | None
     row_wise: Callable[[Mapping[str, Any]], bool]
+    needs: Callable[[Mapping[str, Any]], list[str]] | None = None
 
     @property
     def about(self) -> str:
@@ -105,6 +107,7 @@ def stage(
     *,
     row_wise: bool | Callable[[Mapping[str, Any]], bool] = False,
     merge: Merge | None = None,
+    needs: Callable[[Mapping[str, Any]], list[str]] | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the stage `name`.
 
@@ -112,10 +115,13 @@ def stage(
         name: what YAML calls it.
         row_wise: whether it is valid batch by batch; may depend on the arguments.
         merge: how results over parts combine, if they do.
+        needs: arguments -> the only columns that an array stage reads from its inputs, where it
+            does not carry the others on, so that no more is run in front of it.
     """
 
     def register(function: Function) -> Function:
-        STAGES.add(name, _describe(name, function, row_wise=row_wise, merge=merge))
+        described = _describe(name, function, row_wise=row_wise, merge=merge)
+        STAGES.add(name, dataclasses.replace(described, needs=needs))
         return function
 
     return register

@@ -1,1 +1,4 @@
-"""Who runs a graph: CPU cores, one GPU, or a cluster."""
+"""Who runs a graph: CPU cores, one GPU, or a cluster.
+
+An engine is a context manager with `name` and `collect(plans)`; see `base.Engine`.
+"""

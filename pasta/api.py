@@ -1,0 +1,174 @@
+"""The Python API; the command line only wraps it.
+
+trace = pasta.open("t")
+report = pasta.run("working_set", trace="t", top=5)
+report.findings, report.facts, report.tables, report.losses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pasta.errors import ConfigError, PastaError, did_you_mean
+from pasta.pipeline.config import ToolConfig
+from pasta.pipeline.engines.base import Engine
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.graph import Graph, build_graph
+from pasta.pipeline.run import Source, check_wanted, name_sources, run_graph
+from pasta.tools.report import Report, build_report
+from pasta.tools.shipped import SHIPPED_TRACE, load_tool
+from pasta.trace import Trace
+
+ENGINES: dict[str, type[Engine]] = {"auto": CpuEngine, "cpu": CpuEngine}
+
+TraceLike = str | Path | Trace
+
+
+def open(path: str | Path) -> Trace:  # noqa: A001 (called as pasta.open)
+    """Open a trace: a folder that pasta wrote, or a trace file, imported into a cache once.
+
+    Raises:
+        TraceError: the folder is no trace or of a newer version.
+        InputError: the file is of no format that pasta imports.
+    """
+    path = Path(path)
+    if path.is_file():
+        from pasta.collect.importing import import_cached
+
+        path = import_cached([path])
+    return Trace.open(path)
+
+
+def check(tool: str, parameters: Mapping[str, Any] | None = None) -> tuple[ToolConfig, Graph]:
+    """Read a tool, wire its graph and derive every stage's schema; no data is read.
+
+    Args:
+        tool: path of a YAML file or name of a shipped tool.
+        parameters: values that differ from the tool's defaults.
+
+    Raises:
+        ConfigError: with the path of the key that is wrong.
+    """
+    config = load_tool(tool)
+    try:
+        graph = build_graph(config, parameters or {}, load_tool)
+        check_wanted(config, graph)
+        graph.schemas()
+    except ConfigError as error:
+        raise ConfigError(
+            f"{tool}: {error.path}", str(error).removeprefix(f"{error.path}: ")
+        ) from error
+    return config, graph
+
+
+def run(
+    tool: str,
+    trace: TraceLike | Sequence[TraceLike] | None = None,
+    *,
+    runs: Mapping[str, TraceLike] | None = None,
+    engine: str = "auto",
+    out: str | Path | None = None,
+    **parameters: Any,
+) -> Report:
+    """Run a tool and return its report.
+
+    Args:
+        tool: path of a YAML file or name of a shipped tool.
+        trace: one or several traces or trace files; by default the trace that ships with pasta.
+        runs: run name -> trace, for tools that compare runs.
+        engine: `auto` or `cpu`.
+        out: folder for the tool's Parquet outputs; none are written without it.
+        parameters: values that differ from the tool's defaults.
+
+    Raises:
+        PastaError: with a one-line message; see its children.
+    """
+    config, graph = check(tool, parameters)
+    sources, notes = _sources(trace, runs or {})
+    with _engine(engine) as running:
+        tables = run_graph(config, graph, sources, running)
+        report = Report(
+            tool=config.name,
+            about=config.about,
+            parameters=graph.parameters,
+            engine=running.name,
+            sources={source.name: str(source.trace.path) for source in sources},
+            notes=notes,
+        )
+    build_report(report, config, sources, tables)
+    if out is not None:
+        write_outputs({name: tables[name] for name in config.parquet}, Path(out))
+    return report
+
+
+def write_outputs(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
+    """Write each table to `out/NAME.parquet`, under a temporary name until it is complete."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        temporary = out / f".{name}.parquet"
+        rows.write_parquet(temporary)
+        temporary.rename(out / f"{name}.parquet")
+
+
+def _engine(name: str) -> Engine:
+    if name not in ENGINES:
+        raise PastaError(f"no engine '{name}'.{did_you_mean(name, ENGINES)}")
+    return ENGINES[name]()
+
+
+def _sources(
+    trace: TraceLike | Sequence[TraceLike] | None, runs: Mapping[str, TraceLike]
+) -> tuple[list[Source], list[str]]:
+    """Return the traces to read, and a remark where none was named."""
+    named = [Source(name, _as_trace(given)) for name, given in runs.items()]
+    if trace is None and named:
+        return named, []
+    if trace is None:
+        note = "no trace was named: this is the trace that ships with pasta"
+        return [Source(SHIPPED_TRACE.name, Trace.open(SHIPPED_TRACE))], [note]
+    given = [trace] if isinstance(trace, str | Path | Trace) else list(trace)
+    return name_sources(_opened(given)) + named, []
+
+
+def _opened(given: Iterable[TraceLike]) -> list[Trace]:
+    return [_as_trace(item) for item in given]
+
+
+def _as_trace(given: TraceLike) -> Trace:
+    return given if isinstance(given, Trace) else open(given)
+
+
+def import_files(
+    files: Sequence[Path],
+    out: Path,
+    *,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Make a trace in `out` from trace files and return the report of what it holds.
+
+    Args:
+        files: one file, or one for each rank.
+        out: a folder that does not exist yet or is empty.
+        strict: stop at the first fault instead of counting it.
+        progress: called with bytes read and bytes in all.
+    """
+    from pasta.collect.importing import import_trace
+
+    import_trace(files, out, strict=strict, progress=progress)
+    return run("summary", out)
+
+
+def engine_problems(graph: Graph, engine: str) -> list[str]:
+    """Say what of a graph an engine would decline; empty for the CPU, which takes everything."""
+    if engine in ENGINES:
+        return []
+    if engine == "gpu":
+        from pasta.pipeline.engines.gpu_check import graph_problems
+
+        return graph_problems(graph)
+    raise PastaError(f"no engine '{engine}'.{did_you_mean(engine, [*ENGINES, 'gpu'])}")

@@ -1,0 +1,282 @@
+"""The command line: a thin layer over the Python API; the only module that prints or exits.
+
+Heavy modules are imported inside the commands, so that `pasta --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+import pasta
+from pasta.errors import PastaError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pasta.tools.report import Report
+
+PLAIN_WIDTH = 120
+"""Width of tables where the output is no terminal."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(pasta.__version__, prog_name="pasta")
+@click.option("--debug", is_flag=True, help="Show Python tracebacks of errors.")
+def cli(*, debug: bool) -> None:  # noqa: ARG001 (taken out of the arguments by main)
+    """Ask why a GPU program is slow and what its kernels do to memory.
+
+    A trace is a folder of Parquet tables; a tool is a YAML graph of stages that runs over it.
+
+    \b
+      pasta run working_set                     on the trace that ships with pasta
+      pasta import rank0.json.gz -o t           make a trace from a PyTorch profile
+      pasta run device_time --trace t           busy, exposed communication, idle
+      pasta pipeline list                       all tools
+    """  # noqa: D301 (\b keeps click from wrapping)
+
+
+@cli.group()
+def pipeline() -> None:
+    """Run, check and show tools."""
+
+
+_run_options: list[Callable[[Any], Any]] = [
+    click.argument("config"),
+    click.option(
+        "--trace", "traces", multiple=True, metavar="DIR|FILE",
+        help="Trace, or trace file to import on the fly; may be given several times.",
+    ),
+    click.option(
+        "--run", "runs", multiple=True, metavar="NAME=DIR|FILE",
+        help="A named trace, for tools that compare runs.",
+    ),
+    click.option("--engine", default="auto", show_default=True, help="auto or cpu."),
+    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
+    click.option("--out", type=click.Path(path_type=Path), help="Folder for Parquet outputs."),
+    click.option(
+        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    ),
+]  # fmt: skip
+
+
+def _with_run_options(function: Any) -> Any:
+    for option in reversed(_run_options):
+        function = option(function)
+    return function
+
+
+@pipeline.command("run")
+@_with_run_options
+def pipeline_run(**options: Any) -> None:
+    """Run the tool CONFIG (a YAML file or a shipped tool's name) and print its report."""
+    _run(**options)
+
+
+@cli.command("run")
+@_with_run_options
+def run(**options: Any) -> None:
+    """Short for `pasta pipeline run`."""
+    _run(**options)
+
+
+def _run(
+    *,
+    config: str,
+    traces: Sequence[str],
+    runs: Sequence[str],
+    engine: str,
+    settings: Sequence[str],
+    out: Path | None,
+    form: str,
+) -> None:
+    from pasta import api
+
+    report = api.run(
+        config,
+        list(traces) or None,
+        runs=_pairs(runs, "--run"),
+        engine=engine,
+        out=out,
+        **_pairs(settings, "--set"),
+    )
+    _print_report(report, form)
+    if out is not None and form == "text":
+        click.echo(f"Parquet outputs in {out}")
+
+
+def _print_report(report: Report, form: str) -> None:
+    if form == "json":
+        from pasta.tools.json import render_json
+
+        click.echo(render_json(report))
+        return
+    from pasta.tools.text import print_report
+
+    print_report(report, _console())
+
+
+@pipeline.command("check")
+@click.argument("configs", nargs=-1, required=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+@click.option(
+    "--engine", default="cpu", show_default=True,
+    help="cpu, or gpu: what would leave the GPU, found without one.",
+)  # fmt: skip
+def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str) -> None:
+    """Check tools on empty tables: unknown stages, wrong arguments, missing columns."""
+    from pasta import api
+
+    for config in configs:
+        _, graph = api.check(config, _pairs(settings, "--set"))
+        click.echo(f"{config}: ok, {len(graph.nodes)} stages")
+        for problem in api.engine_problems(graph, engine):
+            click.echo(f"  {problem}")
+
+
+@pipeline.command("show")
+@click.argument("config")
+@click.option("--mermaid", is_flag=True, help="As a Mermaid flowchart.")
+def pipeline_show(config: str, *, mermaid: bool) -> None:
+    """Show a tool's graph: inputs, stages with their kinds and columns."""
+    from pasta import api
+    from pasta.pipeline.show import as_mermaid, as_text
+
+    tool, graph = api.check(config)
+    click.echo(as_mermaid(graph) if mermaid else as_text(tool, graph))
+
+
+@pipeline.command("list")
+def pipeline_list() -> None:
+    """List the shipped tools."""
+    from pasta.tools.shipped import load_tool, shipped_tools
+
+    tools = {name: load_tool(str(path)) for name, path in shipped_tools().items()}
+    width = max(map(len, tools))
+    for name, tool in tools.items():
+        click.echo(f"{name:<{width}}  {tool.about}")
+
+
+@cli.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("--strict", is_flag=True, help="Stop at the first fault instead of counting it.")
+def import_command(files: Sequence[Path], out: Path, *, strict: bool) -> None:
+    """Make a trace from FILES: PyTorch profiles (.json, .json.gz, archives), one for each rank."""
+    from pasta import api
+
+    with _Progress() as progress:
+        report = api.import_files(files, out, strict=strict, progress=progress.update)
+    _print_report(report, "text")
+
+
+@cli.group()
+def trace() -> None:
+    """Look into traces."""
+
+
+@trace.command("info")
+@click.argument("path", metavar="DIR|FILE")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def trace_info(path: str, form: str) -> None:
+    """Show what a trace holds: rows per table and rank, how it was recorded, its losses."""
+    from pasta import api
+
+    _print_report(api.run("summary", path), form)
+
+
+@trace.command("schema")
+@click.argument("tables", nargs=-1)
+def trace_schema(tables: Sequence[str]) -> None:
+    """Print every table (or TABLES) with the type, unit and meaning of each column."""
+    from pasta.schema_text import schema_markdown
+
+    click.echo(schema_markdown(tables))
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not (name and equals):
+            raise PastaError(f"{option} {item}: expected NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(width=width, highlight=False, emoji=False)
+
+
+class _Progress:
+    """A progress bar that appears only where the work takes longer than two seconds."""
+
+    SECONDS = 2.0
+
+    def __init__(self) -> None:
+        import time
+
+        self._begin = time.monotonic()
+        self._clock = time.monotonic
+        self._bar: Any = None
+        self._task: Any = None
+
+    def update(self, done: int, total: int) -> None:
+        """Show that `done` of `total` bytes are read."""
+        if self._bar is None:
+            if self._clock() - self._begin < self.SECONDS or not sys.stderr.isatty():
+                return
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("importing", total=total)
+        self._bar.update(self._task, completed=done)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """Take `--debug` out wherever it stands before a `--`, so that every command accepts it."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = [argument for argument in arguments[:end] if argument != "--debug"]
+    return own + arguments[end:], len(own) < end
+
+
+def main() -> None:
+    """Run the command line; errors are one line, with a traceback only under `--debug`."""
+    arguments, debug = _without_debug(sys.argv[1:])
+    try:
+        cli.main(arguments, prog_name="pasta", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:  # noqa: BLE001 (the one place where errors become exit codes)
+        if debug:
+            traceback.print_exc()
+        expected = isinstance(error, PastaError)
+        text = str(error) if expected else f"internal error: {error!r}; see --debug"
+        click.echo(f"pasta: {' '.join(text.split())}", err=True)
+        sys.exit(error.exit_code if isinstance(error, PastaError) else 1)

@@ -1,0 +1,247 @@
+"""A tool's YAML read into frozen dataclasses; every message starts with the path of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
+from pasta.schema import TABLES
+
+CONFIG_VERSION = 1
+_REPORT_KINDS = {
+    "finding": {"finding", "from", "row", "when"},
+    "facts": {"facts"},
+    "table": {"table", "title", "columns", "limit"},
+    "chart": {"chart", "from", "x", "y", "title", "limit"},
+    "note": {"note"},
+}
+
+
+@dataclass(frozen=True)
+class InputConfig:
+    """A table of a trace that the tool reads."""
+
+    table: str
+    optional: bool = False
+    run: str | None = None
+
+
+@dataclass(frozen=True)
+class ParameterConfig:
+    """A value that `--set` may change."""
+
+    kind: str
+    default: Any
+    about: str
+
+
+@dataclass(frozen=True)
+class StageConfig:
+    """A node of the graph; `sources` maps a stage's parameter, or its position, to a node."""
+
+    use: str
+    sources: Mapping[str | int, str]
+    arguments: Mapping[str, Any]
+    path: str
+
+
+@dataclass(frozen=True)
+class ReportItem:
+    """One line of the report: a finding, facts, a table, a chart or a note."""
+
+    kind: str
+    options: Mapping[str, Any]
+    path: str
+
+
+@dataclass(frozen=True)
+class IncludeConfig:
+    """Another tool whose stages this one uses, with its parameters set."""
+
+    tool: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolConfig:
+    """A tool as YAML declares it."""
+
+    name: str
+    about: str
+    inputs: Mapping[str, InputConfig]
+    parameters: Mapping[str, ParameterConfig]
+    stages: Mapping[str, StageConfig]
+    report: tuple[ReportItem, ...]
+    parquet: tuple[str, ...]
+    include: Mapping[str, IncludeConfig] = field(default_factory=dict)
+    report_function: str | None = None
+
+
+def load_config(path: Path) -> ToolConfig:
+    """Read the tool in the YAML file `path`.
+
+    Raises:
+        ConfigError: the file is absent, not YAML, or says something a tool cannot mean.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"cannot be read ({error})") from error
+    try:
+        return parse_config(yaml.load(text, _UniqueKeyLoader))  # noqa: S506 (a SafeLoader)
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(str(path), f"not valid YAML: {problem}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.path}", str(error)[len(error.path) + 2 :]) from error
+
+
+def parse_config(document: Any) -> ToolConfig:
+    """Turn a parsed YAML document into a tool."""
+    top = _mapping(document, "the file")
+    known = "version tool about inputs parameters include stages report report_function outputs"
+    _known_keys(top, set(known.split()), "")
+    if top.get("version") != CONFIG_VERSION:
+        raise ConfigError("version", f"expected {CONFIG_VERSION}, got {top.get('version')!r}")
+    outputs = _mapping(top.get("outputs", {}), "outputs")
+    _known_keys(outputs, {"parquet"}, "outputs")
+    stages = _mapping(top.get("stages", {}), "stages")
+    return ToolConfig(
+        name=_text(top.get("tool"), "tool"),
+        about=_text(top.get("about"), "about"),
+        inputs=_each(top.get("inputs", {}), "inputs", _input),
+        parameters=_each(top.get("parameters", {}), "parameters", _parameter),
+        include=_includes(top.get("include", {})),
+        stages={name: _stage(value, f"stages.{name}") for name, value in stages.items()},
+        report=tuple(
+            _report_item(item, f"report[{i}]")
+            for i, item in enumerate(_list(top.get("report", []), "report"))
+        ),
+        parquet=tuple(
+            _text(name, f"outputs.parquet[{i}]")
+            for i, name in enumerate(_list(outputs.get("parquet", []), "outputs.parquet"))
+        ),
+        report_function=top.get("report_function"),
+    )
+
+
+def _input(value: Any, path: str) -> InputConfig:
+    if isinstance(value, str):
+        value = {"table": value}
+    options = _mapping(value, path)
+    _known_keys(options, {"table", "optional", "run"}, path)
+    table = _text(options.get("table"), f"{path}.table")
+    if table not in TABLES:
+        raise ConfigError(f"{path}.table", f"no table '{table}'.{did_you_mean(table, TABLES)}")
+    optional = options.get("optional", False)
+    if not isinstance(optional, bool):
+        raise ConfigError(f"{path}.optional", f"expected true or false, got {optional!r}")
+    run = options.get("run")
+    return InputConfig(table, optional, None if run is None else _text(run, f"{path}.run"))
+
+
+def _parameter(value: Any, path: str) -> ParameterConfig:
+    options = _mapping(value, path)
+    _known_keys(options, {"type", "default", "about"}, path)
+    kind = _text(options.get("type"), f"{path}.type")
+    if kind not in PARAMETER_TYPES:
+        hint = did_you_mean(kind, PARAMETER_TYPES)
+        raise ConfigError(f"{path}.type", f"no parameter type '{kind}'.{hint}")
+    if "default" not in options:
+        raise ConfigError(path, "needs a default")
+    default = parameter_value(options["default"], kind, f"{path}.default")
+    return ParameterConfig(kind, default, _text(options.get("about", ""), f"{path}.about"))
+
+
+def _stage(value: Any, path: str) -> StageConfig:
+    options = dict(_mapping(value, path))
+    use = _text(options.pop("use", None), f"{path}.use")
+    sources = _sources(options.pop("from", None), f"{path}.from")
+    return StageConfig(use, sources, options, path)
+
+
+def _sources(value: Any, path: str) -> dict[str | int, str]:
+    if value is None:
+        raise ConfigError(path, "needs the name of an input or a stage")
+    if isinstance(value, dict):
+        return {str(key): _text(name, f"{path}.{key}") for key, name in value.items()}
+    names = value if isinstance(value, list) else [value]
+    return {i: _text(name, f"{path}[{i}]") for i, name in enumerate(names)}
+
+
+def _includes(value: Any) -> dict[str, IncludeConfig]:
+    if isinstance(value, list):
+        value = {str(name): name for name in value}
+    found = {}
+    for alias, options in _mapping(value, "include").items():
+        path = f"include.{alias}"
+        given = {"tool": options} if isinstance(options, str) else _mapping(options, path)
+        _known_keys(given, {"tool", "parameters"}, path)
+        parameters = _mapping(given.get("parameters", {}), f"{path}.parameters")
+        found[alias] = IncludeConfig(_text(given.get("tool"), f"{path}.tool"), parameters)
+    return found
+
+
+def _report_item(value: Any, path: str) -> ReportItem:
+    options = _mapping(value, path)
+    kinds = [kind for kind in _REPORT_KINDS if kind in options]
+    if len(kinds) != 1:
+        raise ConfigError(path, f"expected one of {', '.join(_REPORT_KINDS)}; got {list(options)}")
+    _known_keys(options, _REPORT_KINDS[kinds[0]], path)
+    if kinds[0] in ("finding", "chart"):
+        _text(options.get("from"), f"{path}.from")
+    return ReportItem(kinds[0], options, path)
+
+
+def _each(value: Any, path: str, read: Any) -> dict[str, Any]:
+    return {name: read(item, f"{path}.{name}") for name, item in _mapping(value, path).items()}
+
+
+def _mapping(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(path, f"expected a mapping, got {value!r}")
+    for key in value:
+        if not isinstance(key, str):
+            raise ConfigError(path, f"expected names as keys, got {key!r}")
+    return value
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ConfigError(path, f"expected a list, got {value!r}")
+    return value
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        problem = "is missing" if value is None else f"expected text, got {value!r}"
+        raise ConfigError(path, problem)
+    return value
+
+
+def _known_keys(options: Mapping[str, Any], known: set[str], path: str) -> None:
+    for key in options:
+        if key not in known:
+            where = f"{path}.{key}" if path else key
+            raise ConfigError(where, f"unknown key.{did_you_mean(key, known)}")
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, which YAML would silently overwrite."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (overridden)
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, str | int) and key in seen:
+                line = key_node.start_mark.line + 1
+                raise ConfigError(str(key), f"the key stands twice (line {line}); name it once")
+            if isinstance(key, str | int):
+                seen.add(key)
+        return super().construct_mapping(node, deep=deep)

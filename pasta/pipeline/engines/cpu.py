@@ -1,0 +1,35 @@
+"""The CPU engine: Polars' streaming engine on all cores. The default, always there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import polars as pl
+
+from pasta.errors import EngineError
+
+
+class CpuEngine:
+    """Runs plans on CPU cores; memory is bounded where the plan allows streaming."""
+
+    name = "cpu"
+
+    def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
+        """Run `plans` in one pass over what they share."""
+        try:
+            return pl.collect_all(plans, engine="streaming")
+        except pl.exceptions.PolarsError as error:
+            raise EngineError(f"the cpu engine failed: {' '.join(str(error).split())}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None

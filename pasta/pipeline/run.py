@@ -1,0 +1,128 @@
+"""Running a tool's graph over traces with an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pasta.errors import ConfigError, TraceError
+from pasta.pipeline.config import InputConfig, ToolConfig
+from pasta.pipeline.engines.base import Engine
+from pasta.pipeline.graph import Graph, empty_input, with_trace_column
+from pasta.schema import FILLED_BY
+from pasta.trace import Trace
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace given to a tool, under the name of its run or of its folder."""
+
+    name: str
+    trace: Trace
+
+
+def wanted_nodes(config: ToolConfig) -> list[str]:
+    """Return the nodes that the report and the outputs of a tool name, each once."""
+    named = [
+        item.options[key]
+        for item in config.report
+        for key in ("from", "facts", "table")
+        if isinstance(item.options.get(key), str)
+    ]
+    return list(dict.fromkeys([*named, *config.parquet]))
+
+
+def check_wanted(config: ToolConfig, graph: Graph) -> None:
+    """Check that the report and the outputs name nodes that exist.
+
+    Raises:
+        ConfigError: one does not.
+    """
+    known = {*graph.nodes, *graph.inputs}
+    for item in config.report:
+        for key in ("from", "facts", "table"):
+            name = item.options.get(key)
+            if name is not None and name not in known:
+                raise ConfigError(f"{item.path}.{key}", f"no stage or input '{name}'")
+    for position, name in enumerate(config.parquet):
+        if name not in known:
+            raise ConfigError(f"outputs.parquet[{position}]", f"no stage or input '{name}'")
+
+
+def run_graph(
+    config: ToolConfig, graph: Graph, sources: Sequence[Source], engine: Engine
+) -> dict[str, pl.DataFrame]:
+    """Run the nodes that the tool's report and outputs name.
+
+    Args:
+        config: the tool.
+        graph: its graph.
+        sources: the traces it reads.
+        engine: who runs it.
+
+    Raises:
+        TraceError: a trace lacks a required table, or two traces hold the same process.
+        ConfigError: an input wants a run that was not given.
+        EngineError: the engine failed.
+    """
+    _check_distinct_processes(config, sources)
+    tables = {
+        name: _input_rows(config.name, name, spec, sources) for name, spec in graph.inputs.items()
+    }
+    wanted = wanted_nodes(config)
+    plans = graph.plan(tables, wanted, engine.collect)
+    return dict(zip(wanted, engine.collect(list(plans.values())), strict=True)) if wanted else {}
+
+
+def _input_rows(
+    tool: str, name: str, config: InputConfig, sources: Sequence[Source]
+) -> pl.LazyFrame:
+    """Return the rows of one input over the traces of its run, or over all of them."""
+    chosen = [s for s in sources if config.run is None or s.name == config.run]
+    if not chosen:
+        raise ConfigError(
+            f"inputs.{name}.run",
+            f"tool '{tool}' wants a run named '{config.run}'; give --run {config.run}=DIR",
+        )
+    parts = []
+    for source in chosen:
+        if source.trace.files(config.table):
+            parts.append(with_trace_column(source.trace.scan(config.table), source.name))
+        elif not config.optional:
+            raise TraceError(
+                f"{source.trace.path}: tool '{tool}' needs the table '{config.table}', which this"
+                f" trace lacks (it has {', '.join(source.trace.tables()) or 'none'});"
+                f" it is filled by {FILLED_BY[config.table]}"
+            )
+    if not parts:
+        return empty_input(config.table)
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def _check_distinct_processes(config: ToolConfig, sources: Sequence[Source]) -> None:
+    """Ids are unique per (rank, pid), so traces that are one set may not share a process."""
+    if len(sources) < 2 or all(spec.run for spec in config.inputs.values()):
+        return
+    owners: dict[tuple[int, int], str] = {}
+    for source in sources:
+        if not source.trace.files("process"):
+            continue
+        for key in source.trace.scan("process").select("rank", "pid").collect().iter_rows():
+            if key in owners and owners[key] != source.name:
+                raise TraceError(
+                    f"traces '{owners[key]}' and '{source.name}' both hold rank {key[0]}, process"
+                    f" {key[1]}; run the tool on each of them by itself"
+                )
+            owners[key] = source.name
+
+
+def name_sources(paths: Iterable[Trace]) -> list[Source]:
+    """Name unnamed traces after their folders; equal names get their position."""
+    sources: list[Source] = []
+    for trace in paths:
+        name = trace.path.resolve().name
+        taken = {source.name for source in sources}
+        sources.append(Source(name if name not in taken else f"{name}#{len(sources) + 1}", trace))
+    return sources

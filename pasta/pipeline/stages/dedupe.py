@@ -1,0 +1,24 @@
+"""Stage `dedupe`: one row for each key."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from pasta.pipeline.ordering import sorted_by
+from pasta.pipeline.stage import Merge, stage
+
+
+def _dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str]) -> pl.LazyFrame:
+    ordered = sorted_by(rows, [*by, *order], descending=False)
+    return ordered.unique(subset=by, keep="first", maintain_order=True)
+
+
+@stage("dedupe", merge=Merge(partial=_dedupe, combine=_dedupe, final=_dedupe))
+def dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str] = []) -> pl.LazyFrame:  # noqa: B006 (never mutated)
+    """Keep one row for each distinct `by`: the first in `order`, then by all other columns.
+
+    The result is sorted by `by`.
+
+    YAML: `first_launch: {use: dedupe, from: kernels, by: name, order: ts}`
+    """
+    return _dedupe(rows, by=by, order=order)

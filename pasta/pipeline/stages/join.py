@@ -1,0 +1,52 @@
+"""Stage `join`: rows of two inputs matched by equal keys."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from pasta.pipeline.stage import stage
+
+
+@stage("join")
+def join(
+    left: pl.LazyFrame,
+    right: pl.LazyFrame,
+    *,
+    on: list[str] | dict[str, str],
+    how: Literal["inner", "left", "semi", "anti"] = "inner",
+    columns: list[str] | dict[str, str] | None = None,
+) -> pl.LazyFrame:
+    """Match each row of `left` with every row of `right` that has equal keys.
+
+    Keys of type u64 are ids, and an id of 0 is unknown: it joins with nothing. Nulls join with
+    nothing either.
+
+    Args:
+        left: rows that are kept in their order.
+        right: rows to look up.
+        on: key columns; a mapping `left: right` where their names differ.
+        how: `inner`; `left` keeps unmatched rows; `semi` and `anti` only filter `left`.
+        columns: what to take from `right` (a mapping `new: old` renames); all of it by default,
+            with `_right` after names that `left` has too.
+
+    YAML: `named: {use: join, from: [touches, kernels], on: [rank, pid, launch_id]}`
+    """
+    keys = on if isinstance(on, dict) else {name: name for name in on}
+    schema = right.collect_schema()
+    ids = [key for key in keys.values() if schema.get(key) == pl.UInt64]
+    if ids:
+        right = right.filter(pl.all_horizontal(pl.col(key) != 0 for key in ids))
+    if columns is not None and how in ("inner", "left"):
+        taken = columns if isinstance(columns, dict) else {name: name for name in columns}
+        right = right.select(
+            *keys.values(), *(pl.col(old).alias(new) for new, old in taken.items())
+        )
+    return left.join(
+        right,
+        left_on=list(keys),
+        right_on=list(keys.values()),
+        how=how,
+        maintain_order="left_right" if how in ("inner", "left") else "left",
+    )

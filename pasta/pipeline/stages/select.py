@@ -1,0 +1,17 @@
+"""Stage `select`: keep, order and rename columns."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from pasta.pipeline.stage import stage
+
+
+@stage("select", row_wise=True)
+def select(rows: pl.LazyFrame, *, columns: list[str] | dict[str, str]) -> pl.LazyFrame:
+    """Keep `columns` in the order given; a mapping `new: old` renames.
+
+    YAML: `times: {use: select, from: kernels, columns: {kernel: name, time_ns: dur}}`
+    """
+    renamed = columns if isinstance(columns, dict) else {name: name for name in columns}
+    return rows.select(pl.col(old).alias(new) for new, old in renamed.items())

@@ -1,0 +1,17 @@
+"""Stage `sort`: order the rows."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from pasta.pipeline.ordering import sorted_by
+from pasta.pipeline.stage import stage
+
+
+@stage("sort")
+def sort(rows: pl.LazyFrame, *, by: list[str], descending: bool = False) -> pl.LazyFrame:
+    """Order the rows by `by`, nulls last; ties are broken by all remaining columns.
+
+    YAML: `ordered: {use: sort, from: kernels, by: ts}`
+    """
+    return sorted_by(rows, by, descending=descending)

@@ -1,0 +1,175 @@
+"""What a tool says: findings first, then facts, tables and charts, with the losses of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import polars as pl
+
+from pasta.errors import ConfigError
+from pasta.pipeline.config import ReportItem, ToolConfig
+from pasta.pipeline.expressions import parse
+from pasta.pipeline.run import Source
+from pasta.registry import Registry
+from pasta.tools.units import fill_template
+
+MOST_FINDINGS = 5
+"""Findings shown for one line of YAML that holds for many rows; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """A table of the report; `limit` rows are shown to people, all are in JSON."""
+
+    name: str
+    title: str
+    rows: pl.DataFrame
+    limit: int = 20
+
+
+@dataclass(frozen=True)
+class ChartPart:
+    """A chart of the report: `bar` or `line`, of column `y` over column `x`."""
+
+    kind: str
+    title: str
+    rows: pl.DataFrame
+    x: str
+    y: str
+
+
+@dataclass
+class Report:
+    """The answer of a tool.
+
+    Attributes:
+        tool: its name.
+        about: what it answers.
+        parameters: name -> value it ran with.
+        engine: who ran it.
+        sources: trace name -> path.
+        findings: sentences, the most important first.
+        facts: name -> number.
+        parts: tables and charts in the order in which they are shown.
+        losses: what the traces lost: collector, reason, count.
+        notes: remarks such as which trace was taken.
+    """
+
+    tool: str
+    about: str
+    parameters: Mapping[str, Any]
+    engine: str
+    sources: Mapping[str, str]
+    findings: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    parts: list[TablePart | ChartPart] = field(default_factory=list)
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The tables by name, as Polars frames."""
+        return {part.name: part.rows for part in self.parts if isinstance(part, TablePart)}
+
+    def _repr_html_(self) -> str:
+        from pasta.tools.notebook import render_html
+
+        return render_html(self)
+
+
+ReportFunction = Callable[[Report, Sequence[Source], Mapping[str, pl.DataFrame]], None]
+Function = TypeVar("Function", bound=ReportFunction)
+
+REPORT_FUNCTIONS: Registry[ReportFunction] = Registry("report function", "pasta.tools")
+
+
+def tool(name: str) -> Callable[[Function], Function]:
+    """Register a report function, for what YAML cannot say.
+
+    A tool's YAML names it under `report_function`; it is called with the report so far, the
+    sources and the rows of the tool's stages, and adds to the report.
+    """
+
+    def register(function: Function) -> Function:
+        REPORT_FUNCTIONS.add(name, function)
+        return function
+
+    return register
+
+
+def build_report(
+    report: Report,
+    config: ToolConfig,
+    sources: Sequence[Source],
+    tables: Mapping[str, pl.DataFrame],
+) -> None:
+    """Fill `report` with what the tool's YAML says about the rows of its stages."""
+    for item in config.report:
+        _ADD[item.kind](report, item, tables)
+    if config.report_function is not None:
+        REPORT_FUNCTIONS.get(config.report_function)(report, sources, tables)
+    for source in sources:
+        report.losses += source.trace.losses().to_dicts()
+
+
+def _add_finding(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
+    rows = tables[item.options["from"]].with_row_index("_row")
+    if "when" in item.options:
+        rows = rows.filter(parse(item.options["when"], f"{item.path}.when", report.parameters))
+    if "row" in item.options:
+        rows = rows.filter(pl.col("_row") == item.options["row"])
+    said = [
+        fill_template(item.options["finding"], row, item.path, report.parameters)
+        for row in rows.head(MOST_FINDINGS).to_dicts()
+    ]
+    report.findings += said
+    if rows.height > MOST_FINDINGS:
+        report.findings.append(f"... and {rows.height - MOST_FINDINGS} more of this kind")
+
+
+def _add_facts(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
+    rows = tables[item.options["facts"]]
+    if rows.height > 1:
+        raise ConfigError(f"{item.path}.facts", f"needs one row, got {rows.height}")
+    values = rows.to_dicts()[0] if rows.height else dict.fromkeys(rows.columns)
+    report.facts |= values
+
+
+def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
+    name = item.options["table"]
+    rows = tables[name]
+    columns = item.options.get("columns")
+    if columns is not None:
+        missing = [column for column in columns if column not in rows.columns]
+        if missing:
+            raise ConfigError(f"{item.path}.columns", f"no column {', '.join(missing)} in '{name}'")
+        rows = rows.select(columns)
+    title = fill_template(str(item.options.get("title", name)), {}, item.path, report.parameters)
+    report.parts.append(TablePart(name, title, rows, item.options.get("limit", 20)))
+
+
+def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
+    options = item.options
+    if options["chart"] not in ("bar", "line"):
+        raise ConfigError(f"{item.path}.chart", f"expected bar or line, got {options['chart']!r}")
+    rows = tables[options["from"]]
+    for axis in ("x", "y"):
+        if options.get(axis) not in rows.columns:
+            raise ConfigError(f"{item.path}.{axis}", f"no column {options.get(axis)!r}")
+    title = str(options.get("title", f"{options['y']} by {options['x']}"))
+    report.parts.append(ChartPart(options["chart"], title, rows, options["x"], options["y"]))
+
+
+def _add_note(report: Report, item: ReportItem, _tables: Mapping[str, pl.DataFrame]) -> None:
+    report.notes.append(fill_template(item.options["note"], {}, item.path, report.parameters))
+
+
+_ADD: dict[str, Callable[[Report, ReportItem, Mapping[str, pl.DataFrame]], None]] = {
+    "finding": _add_finding,
+    "facts": _add_facts,
+    "table": _add_table,
+    "chart": _add_chart,
+    "note": _add_note,
+}

@@ -1,0 +1,47 @@
+"""What ships with pasta: the tools in `configs/` and the recorded trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.config import ToolConfig, load_config
+
+_PACKAGE = Path(__file__).parent.parent
+SHIPPED_TRACE = _PACKAGE / "traces" / "gpt_cpu"
+"""Three training steps of a small GPT, recorded on a CPU by `examples/record_training_step.py`."""
+
+
+def config_folder() -> Path:
+    """Return the folder of shipped tools: inside the wheel, or beside the package in a checkout."""
+    inside = _PACKAGE / "configs"
+    return inside if inside.is_dir() else _PACKAGE.parent / "configs"
+
+
+def shipped_tools() -> dict[str, Path]:
+    """Return the YAML file of each shipped tool by name, sorted."""
+    return {path.stem: path for path in sorted(config_folder().rglob("*.yaml"))}
+
+
+def find_config(name: str) -> Path:
+    """Return the YAML file that `name` means.
+
+    A path that exists is that file; a shipped tool's name, or a path whose stem is one
+    (`configs/working_set.yaml` where there is no such folder), is the shipped file.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = shipped_tools()
+    if path.suffix in ("", ".yaml", ".yml") and path.stem in shipped and not path.is_dir():
+        return shipped[path.stem]
+    hint = did_you_mean(path.stem, shipped)
+    raise ConfigError("", f"no such file or shipped tool '{name}'.{hint}")
+
+
+def load_tool(name: str) -> ToolConfig:
+    """Read the tool that `name` means; see `find_config`."""
+    return load_config(find_config(name))

@@ -1,0 +1,87 @@
+"""Numbers for people: times, sizes and shares in readable units; exact values stay in JSON.
+
+A column's name tells its unit: `_ns` (also `ts`, `dur`) is a time, `bytes` a size, `share` a
+fraction shown in percent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pasta.errors import ConfigError
+
+_FIELD = re.compile(r"\{([A-Za-z_]\w*)(?::([^}]*))?\}")
+_TIMES = (
+    (3_600_000_000_000, "h"),
+    (60_000_000_000, "min"),
+    (1_000_000_000, "s"),
+    (1_000_000, "ms"),
+    (1_000, "us"),
+)
+_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def human(value: Any, column: str, kind: str | None = None) -> str:
+    """Return `value` as a person reads it; `kind` overrides what the column's name says.
+
+    Kinds: `time`, `bytes`, `%`, `,` (thousands separators), `raw`.
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str) or kind == "raw":
+        return str(value)
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    kind = kind or unit_of(column)
+    if kind == "time":
+        return _scaled(value, _TIMES, "ns")
+    if kind == "bytes":
+        return _scaled(value, _SIZES, "B")
+    if kind == "%":
+        return f"{100 * value:.1f} %"
+    if isinstance(value, int):
+        return str(value) if kind == "id" else f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+
+
+def unit_of(column: str) -> str | None:
+    """Return the kind of number that a column of this name holds."""
+    if column in ("ts", "dur") or column.endswith("_ns"):
+        return "time"
+    if column == "bytes" or column.endswith("_bytes") or column.startswith("bytes_"):
+        return "bytes"
+    if column == "share" or column.endswith("_share"):
+        return "%"
+    if column in ("rank", "pid", "tid", "device", "stream") or column.endswith("_id"):
+        return "id"
+    return None
+
+
+def fill_template(
+    template: str, row: Mapping[str, Any], path: str, parameters: Mapping[str, Any]
+) -> str:
+    """Replace `{column}` and `{column:kind}` by values of `row`.
+
+    Raises:
+        ConfigError: the template names neither a column of the row nor a parameter.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name, kind = match.group(1), match.group(2)
+        if name in row:
+            return human(row[name], name, kind)
+        if name in parameters:
+            return human(parameters[name], name, kind)
+        known = ", ".join([*row, *parameters])
+        raise ConfigError(path, f"'{template}' names '{name}'; there are: {known}")
+
+    return _FIELD.sub(value, template)
+
+
+def _scaled(value: float, units: tuple[tuple[int, str], ...], base: str) -> str:
+    for size, unit in units:
+        if abs(value) >= size:
+            return f"{value / size:.2f} {unit}"
+    return f"{value:,.0f} {base}" if float(value).is_integer() else f"{value:,.1f} {base}"
