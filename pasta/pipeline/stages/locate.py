@@ -1,0 +1,84 @@
+"""The stage `locate`."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from pasta.errors import ConfigError
+from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
+from pasta.pipeline.kernels.location import Objects
+from pasta.pipeline.kernels.location import locate as search
+from pasta.pipeline.stage import stage
+
+_TIMES = np.iinfo(np.int64)
+_ADDRESSES = np.iinfo(np.uint64)
+
+
+@stage("locate")
+def locate(
+    accesses: pl.DataFrame,
+    lifetimes: pl.DataFrame,
+    *,
+    by: list[str] | None = None,
+    address: str = "address",
+    time: str | None = "ts",
+) -> pl.DataFrame:
+    """Find the memory object that each address lay in at its time.
+
+    An object holds its addresses from `ts` until `end`; one that began before the trace from the
+    start, one that nothing ended until the end, and each no longer than until the next allocation
+    of any of its addresses. An address outside of every live object is never given to a neighbour.
+
+    Args:
+        accesses: rows with an address.
+        lifetimes: objects, as `lifetimes` makes them.
+        by: columns that must be equal; default `rank`, `pid`, `device`, `space` (and `trace`
+            where both inputs have it).
+        address: the column of addresses in `accesses`.
+        time: the column of times in `accesses`, ns; null: whenever, and of several objects at an
+            address the one that began last counts.
+
+    Returns:
+        The rows of `accesses` in their order, with `object_id` (0: no known object), `offset`
+        (bytes from the object's start; null: no known object) and `known`. A row whose address
+        or time is null has no known object.
+
+    Raises:
+        ConfigError: `by` lacks `space` while `lifetimes` holds several, which lie in each other.
+    """
+    by = process_key(accesses, lifetimes, within=["device", "space"]) if by is None else by
+    require(accesses, [*by, address, *([] if time is None else [time])], "accesses")
+    require(lifetimes, [*by, "space", "address", "bytes", "object_id", "ts", "end"], "lifetimes")
+    if "space" not in by and lifetimes["space"].n_unique() > 1:
+        spaces = ", ".join(map(str, lifetimes["space"].unique().sort()))
+        raise ConfigError(
+            "by", f"the lifetimes are of several spaces ({spaces}): add space, or filter them"
+        )
+    _, (asking, holding) = number_groups(by, accesses, lifetimes)
+    asked = unsigned(accesses, address)
+    times = None if time is None else integers(accesses, time)
+    found = search(_objects(lifetimes, holding), asking, asked, times)
+    known = (found >= 0) & accesses[address].is_not_null().to_numpy()
+    if time is not None:
+        known &= accesses[time].is_not_null().to_numpy()
+    offset = asked - _at(unsigned(lifetimes, "address"), found)
+    return accesses.with_columns(
+        object_id=np.where(known, _at(unsigned(lifetimes, "object_id"), found), np.uint64(0)),
+        offset=pl.when(pl.Series(known)).then(offset.astype(np.int64)),
+        known=known,
+    )
+
+
+def _objects(lifetimes: pl.DataFrame, groups: np.ndarray) -> Objects:
+    addresses = unsigned(lifetimes, "address")
+    sizes = np.minimum(integers(lifetimes, "bytes").astype(np.uint64), _ADDRESSES.max - addresses)
+    births = integers(lifetimes, "ts", _TIMES.min)
+    return Objects(
+        groups, addresses, addresses + sizes, births, integers(lifetimes, "end", _TIMES.max)
+    )
+
+
+def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the values of `rows`; what stands for row -1 does not matter."""
+    return values[rows] if len(values) else np.zeros(len(rows), dtype=values.dtype)
