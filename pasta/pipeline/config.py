@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,12 +95,17 @@ def load_config(path: Path) -> ToolConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"cannot be read ({error})") from error
     try:
-        return parse_config(yaml.load(text, _UniqueKeyLoader))  # noqa: S506 (a SafeLoader)
+        return parse_config(read_yaml(text))
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise ConfigError(str(path), f"not valid YAML: {problem}") from error
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.path}", str(error)[len(error.path) + 2 :]) from error
+
+
+def read_yaml(text: str) -> Any:
+    """Return the document in `text`; only `true` and `false` are truth values, as in YAML 1.2."""
+    return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
 
 
 def parse_config(document: Any) -> ToolConfig:
@@ -232,7 +238,7 @@ def _known_keys(options: Mapping[str, Any], known: set[str], path: str) -> None:
             raise ConfigError(where, f"unknown key.{did_you_mean(key, known)}")
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):
     """A safe loader that refuses a key given twice, which YAML would silently overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (overridden)
@@ -245,3 +251,11 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             if isinstance(key, str | int):
                 seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|false)$"), list("tf"))

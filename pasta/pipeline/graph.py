@@ -84,7 +84,7 @@ class Graph:
         for name, node in self.nodes.items():
             try:
                 plan = self._apply(node, plans, lambda lazy: [p.collect() for p in lazy])
-                found[name] = plan.collect_schema()
+                found[name] = plan.collect().schema
                 plans[name] = pl.LazyFrame(schema=found[name])
             except ConfigError as error:
                 where = f"{node.path}.{error.path}" if error.path else node.path

@@ -1,6 +1,6 @@
 """Numbers for people: times, sizes and shares in readable units; exact values stay in JSON.
 
-A column's name tells its unit: `_ns` (also `ts`, `dur`) is a time, `bytes` a size, `share` a
+A column's name tells its unit: `_ns` (also `dur`) is a time, `bytes` a size, `share` a
 fraction shown in percent.
 """
 
@@ -48,8 +48,10 @@ def human(value: Any, column: str, kind: str | None = None) -> str:
 
 def unit_of(column: str) -> str | None:
     """Return the kind of number that a column of this name holds."""
-    if column in ("ts", "dur") or column.endswith("_ns"):
+    if column == "dur" or column.endswith("_ns"):
         return "time"
+    if column == "ts" or column.endswith("_ts"):
+        return "id"
     if column == "bytes" or column.endswith("_bytes") or column.startswith("bytes_"):
         return "bytes"
     if column == "share" or column.endswith("_share"):

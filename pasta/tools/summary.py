@@ -1,0 +1,93 @@
+"""The report of the tool `summary`: rows and time range of every table of every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from pasta.pipeline.run import Source
+from pasta.schema import TABLES
+from pasta.tools.report import Report, TablePart, tool
+from pasta.tools.units import human
+
+
+@tool("summary")
+def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.DataFrame]) -> None:
+    """Add rows per table and rank, totals, and how each trace was recorded."""
+    counts = [_count(source, table) for source in sources for table in source.trace.tables()]
+    rows = pl.concat(counts) if counts else _NO_ROWS
+    start = pl.col("start_ts").min()
+    rows = rows.with_columns(
+        start_ns=pl.col("start_ts") - start, end_ns=pl.col("end_ts") - start
+    )
+    report.facts |= {
+        "rows": rows["rows"].sum(),
+        "ranks": rows.select("trace", "rank").n_unique(),
+        "start_ts": rows["start_ts"].min(),
+        "span_ns": rows["end_ns"].max(),
+        "lost": 0,
+    }
+    for source in sources:
+        report.facts["lost"] += int(source.trace.losses()["count"].sum())
+        report.notes.append(_how_recorded(source))
+    report.findings.append(_sentence(report, rows))
+    title = "Rows by table and rank; times count from the start of the trace"
+    shown = rows.drop("start_ts", "end_ts")
+    report.parts.append(TablePart("tables", title, shown, limit=100))
+
+
+_NO_ROWS = pl.DataFrame(
+    schema={
+        "trace": pl.String,
+        "rank": pl.Int32,
+        "table": pl.String,
+        "rows": pl.Int64,
+        "start_ts": pl.Int64,
+        "end_ts": pl.Int64,
+    }
+)
+
+
+def _count(source: Source, table: str) -> pl.DataFrame:
+    """Count the rows of one table by rank, with the time they span."""
+    columns = {column.name for column in TABLES[table].columns}
+    nothing = pl.lit(None, dtype=pl.Int64)
+    start = pl.col("ts").min() if "ts" in columns else nothing
+    end = (pl.col("ts") + pl.col("dur").fill_null(0)).max() if "dur" in columns else start
+    counted = source.trace.scan(table).group_by("rank")
+    return (
+        counted.agg(pl.len().cast(pl.Int64).alias("rows"), start.alias("s"), end.alias("e"))
+        .sort("rank")
+        .select(
+            pl.lit(source.name).alias("trace"),
+            "rank",
+            pl.lit(table).alias("table"),
+            "rows",
+            pl.col("s").alias("start_ts"),
+            pl.col("e").alias("end_ts"),
+        )
+        .collect()
+    )
+
+
+def _how_recorded(source: Source) -> str:
+    info = source.trace.info
+    parts = [f"{source.trace.path}: schema version {info['schema_version']}"]
+    parts += [
+        f"{key} {info[key]}" for key in ("format", "created", "state", "ended") if key in info
+    ]
+    command = info.get("command")
+    if command:
+        parts.append("command: " + (command if isinstance(command, str) else " ".join(command)))
+    return ", ".join(parts)
+
+
+def _sentence(report: Report, rows: pl.DataFrame) -> str:
+    facts = report.facts
+    tables = rows["table"].n_unique()
+    lost = f"{facts['lost']:,} lost or doubtful, see below" if facts["lost"] else "nothing lost"
+    return (
+        f"{facts['rows']:,} rows in {tables} tables of {facts['ranks']} rank(s) over"
+        f" {human(facts['span_ns'], 'span_ns')}; {lost}"
+    )
