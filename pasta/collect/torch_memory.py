@@ -1,0 +1,149 @@
+"""Tensor storages: who lives where, from first sight to the end that a weak reference tells."""
+
+# ruff: noqa: SLF001 - PyTorch has no public names for what is needed here
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from pasta.collect.torch_rows import Losses, Rows
+from pasta.trace_writer import Transform
+
+MEMORY_COLUMNS = (
+    "tid",
+    "device",
+    "ts",
+    "event",
+    "address",
+    "bytes",
+    "object_id",
+    "total_reserved",
+)
+HOST = -1
+WITHOUT_STORAGE = "tensors without a storage (sparse, meta, fake): no memory or touch rows"
+BEFORE = "storages allocated before or between recorded operators: allocated at first sight"
+
+
+class Stored(NamedTuple):
+    """One storage for as long as it keeps its size and place."""
+
+    object_id: int
+    device: int
+    address: int
+    bytes: int
+    reference: weakref.ref[Any]
+
+
+class Storages:
+    """The storages seen so far.
+
+    Args:
+        rows: takes the `memory` rows.
+        losses: counts what has no storage, and what was allocated unseen.
+        clock: the trace's clock, in ns.
+        reserved: bytes that the allocator of a `torch.device` holds; `None`: unknown.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        losses: Losses,
+        clock: Callable[[], int],
+        reserved: Callable[[Any], int | None],
+    ) -> None:
+        self._rows = rows
+        self._losses = losses
+        self._clock = clock
+        self._reserved = reserved
+        self._live: dict[int, Stored] = {}
+        self._objects = 0
+        self._lock = threading.Lock()
+
+    def storage(self, tensor: Any) -> Any | None:
+        """Return the storage of `tensor`, or `None`, counted, where it has none in memory."""
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            storage = None
+        if storage is None or storage.device.type == "meta":
+            self._losses.count(WITHOUT_STORAGE, self._clock())
+            return None
+        return storage
+
+    def existing(self, storage: Any) -> Stored | None:
+        """Return what is known of `storage`, which is there already; `None`: it has no byte."""
+        known = self._known(storage)
+        if known is None and storage.nbytes():
+            now = self._clock()
+            self._losses.count(BEFORE, now)
+            return self._allocate(storage, now)
+        return known
+
+    def result(self, storage: Any, now: int) -> Stored | None:
+        """Return what is known of `storage`, allocated just `now` unless known before."""
+        known = self._known(storage)
+        if known is None and storage.nbytes():
+            return self._allocate(storage, now)
+        return known
+
+    def close(self) -> None:
+        """Forget everything; what still lives gets no release."""
+        self._live.clear()
+
+    def _known(self, storage: Any) -> Stored | None:
+        """Look `storage` up; one that was resized or moved is released and unknown again."""
+        known = self._live.get(storage._cdata)
+        if known is None:
+            return None
+        if known.bytes == storage.nbytes() and known.address == storage.data_ptr():
+            return known
+        self._release(storage._cdata, known.object_id)
+        return None
+
+    def _allocate(self, storage: Any, now: int) -> Stored:
+        key = storage._cdata
+        with self._lock:
+            self._objects += 1
+            object_id = self._objects
+        reference = weakref.ref(storage, lambda _gone: self._release(key, object_id))
+        device = HOST if storage.device.type == "cpu" else storage.device.index or 0
+        stored = Stored(object_id, device, storage.data_ptr(), storage.nbytes(), reference)
+        self._live[key] = stored
+        self._append(stored, "allocate", now, self._reserved(storage.device))
+        return stored
+
+    def _release(self, key: int, object_id: int) -> None:
+        stored = self._live.get(key)
+        if stored is None or stored.object_id != object_id:
+            return
+        del self._live[key]
+        self._append(stored, "release", self._clock(), None)
+
+    def _append(self, stored: Stored, event: str, ts: int, reserved: int | None) -> None:
+        tid = threading.get_native_id()
+        place = (stored.address, stored.bytes, stored.object_id)
+        self._rows.append((tid, stored.device, ts, event, *place, reserved))
+
+
+def running_totals() -> Transform:
+    """Return what fills `total_allocated`, live bytes by device, as the table is finished.
+
+    Totals are formed in the order of time, once that is certain: a finaliser may run between the
+    reading of the clock for another event and that event's row.
+    """
+    carried: dict[int, int] = {}
+
+    def fill(events: pl.DataFrame) -> pl.DataFrame:
+        change = pl.when(pl.col("event") == "allocate").then("bytes").otherwise(-pl.col("bytes"))
+        before = pl.col("device").replace_strict(carried, default=0, return_dtype=pl.Int64)
+        filled = events.with_columns(total_allocated=change.cum_sum().over("device") + before)
+        last = filled.group_by("device").agg(pl.col("total_allocated").last())
+        carried.update(last.iter_rows())
+        return filled
+
+    return fill

@@ -1,0 +1,153 @@
+"""Spans as threads open and close them: run, steps, annotations, phases, modules, operators."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pasta.collect.torch_rows import Losses, Rows
+
+SPAN_COLUMNS = (
+    "tid",
+    "ts",
+    "dur",
+    "span_id",
+    "parent_id",
+    "level",
+    "name",
+    "sequence",
+    "input_shapes",
+    "input_types",
+)
+THREAD_COLUMNS = ("tid", "name", "started")
+HELD_STEP = "steps that could not end inside an annotation opened in them: they end with it"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A span that has not ended; `key` tells spans of one level apart."""
+
+    span_id: int
+    parent_id: int
+    level: str
+    name: str
+    ts: int
+    key: object
+
+
+class Spans:
+    """The open spans of every thread; closing one makes its row.
+
+    The recording's own thread has the run at the bottom and the current step above it. A step
+    opens with the first span in it, and starts where the one before it ended.
+
+    Args:
+        name: name of the run.
+        rows: takes the `span` rows.
+        threads: takes a `thread` row for each thread that opens a span.
+        losses: counts what did not nest.
+        clock: the trace's clock, in ns.
+    """
+
+    def __init__(
+        self, name: str, rows: Rows, threads: Rows, losses: Losses, clock: Callable[[], int]
+    ) -> None:
+        self._rows = rows
+        self._threads = threads
+        self._losses = losses
+        self._clock = clock
+        self._ids = itertools.count(1)
+        self._local = threading.local()
+        self._steps = itertools.count()
+        self._step_is_over = False
+        self._run = self._push(self._stack(), "run", name, None, clock())
+        self._step_from = self._run.ts
+
+    def open(self, level: str, name: str, key: object = None) -> None:
+        """Open a span on the calling thread."""
+        self._push(self._nested_stack(), level, name, key, self._clock())
+
+    def close(self, level: str, key: object = None) -> None:
+        """Close the innermost such span of the calling thread, and all that is open inside it."""
+        stack = self._stack()
+        for depth in range(len(stack) - 1, -1, -1):
+            if stack[depth].level == level and stack[depth].key == key:
+                self._close_from(stack, depth)
+                return
+
+    def is_open(self, level: str) -> bool:
+        """Tell whether the calling thread is inside a span of `level`."""
+        return any(span.level == level for span in self._stack())
+
+    def closed(
+        self,
+        name: str,
+        start: int,
+        end: int,
+        sequence: int | None,
+        inputs: tuple[list[str], list[str]],
+    ) -> int:
+        """Make the row of an operator, which has no span inside it; return its id."""
+        stack = self._nested_stack()
+        span_id = next(self._ids)
+        parent_id = stack[-1].span_id if stack else 0
+        row = (start, end - start, span_id, parent_id, "operator", name, sequence, *inputs)
+        self._rows.append((self._local.tid, *row))
+        return span_id
+
+    def end_step(self) -> None:
+        """End the current step, or let it end as soon as the spans opened in it have closed."""
+        stack = self._stack()
+        if not stack or stack[0] is not self._run:
+            return
+        if len(stack) > 2:
+            self._losses.count(HELD_STEP, self._clock())
+            self._step_is_over = True
+            return
+        self._step_from = self._clock()
+        if len(stack) == 2:
+            self._close_from(stack, 1)
+
+    def finish(self) -> None:
+        """Close whatever the calling thread has open, the run included."""
+        self._close_from(self._stack(), 0)
+
+    def _stack(self) -> list[Open]:
+        try:
+            stack: list[Open] = self._local.stack
+        except AttributeError:
+            stack = self._local.stack = []
+            self._local.tid = threading.get_native_id()
+            self._threads.append((self._local.tid, threading.current_thread().name, None))
+        return stack
+
+    def _nested_stack(self) -> list[Open]:
+        """Return the thread's stack, with a step in it where the run was alone."""
+        stack = self._stack()
+        if len(stack) == 1 and stack[0] is self._run:
+            self._push(stack, "step", f"step {next(self._steps)}", None, self._step_from)
+        return stack
+
+    def _push(self, stack: list[Open], level: str, name: str, key: object, ts: int) -> Open:
+        parent_id = stack[-1].span_id if stack else 0
+        span = Open(next(self._ids), parent_id, level, name, ts, key)
+        stack.append(span)
+        return span
+
+    def _close_from(self, stack: list[Open], depth: int) -> None:
+        end = self._clock()
+        for span in reversed(stack[depth:]):
+            self._rows.append(self._row(span, end))
+        del stack[depth:]
+        if self._step_is_over and len(stack) == 2 and stack[0] is self._run:
+            self._step_is_over = False
+            self._step_from = end
+            self._rows.append(self._row(stack.pop(), end))
+
+    def _row(self, span: Open, end: int) -> tuple[Any, ...]:
+        ids = (span.span_id, span.parent_id)
+        times = (self._local.tid, span.ts, end - span.ts)
+        return (*times, *ids, span.level, span.name, None, [], [])
