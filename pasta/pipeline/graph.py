@@ -11,6 +11,7 @@ import polars as pl
 from pasta.errors import ConfigError, PastaError, did_you_mean
 from pasta.pipeline.arguments import bind, parameter_value
 from pasta.pipeline.config import InputConfig, StageConfig, ToolConfig
+from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import STAGES, Kind, Stage
 from pasta.trace import empty_table
 
@@ -63,7 +64,7 @@ class Graph:
 
         Args:
             tables: a lazy frame for each input.
-            wanted: names of nodes or inputs.
+            wanted: names of nodes or inputs; one whose order is undefined is sorted by all columns.
             collect: runs the plans that feed array stages, where the plan must be cut.
         """
         plans = dict(tables)
@@ -71,7 +72,19 @@ class Graph:
         for name in self._needed(wanted):
             if name in self.nodes:
                 plans[name] = self._apply(self.nodes[name], plans, collect)
-        return {name: plans[name] for name in wanted}
+        return {
+            name: plans[name] if self.ordered(name) else sorted_by(plans[name], [])
+            for name in wanted
+        }
+
+    def ordered(self, name: str) -> bool:
+        """Whether the order of a node's rows is defined; it is undefined after a join."""
+        node = self.nodes.get(name)
+        if node is None:
+            return True
+        if node.kind != "row-wise":
+            return node.stage.ordered
+        return all(self.ordered(source) for source in node.sources)
 
     def schemas(self) -> dict[str, pl.Schema]:
         """Derive the schema of every node on empty tables; no data is read.

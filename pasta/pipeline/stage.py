@@ -84,6 +84,7 @@ class Stage:
     merge: Merge | None
     row_wise: Callable[[Mapping[str, Any]], bool]
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None
+    ordered: bool = True
 
     @property
     def about(self) -> str:
@@ -108,6 +109,7 @@ def stage(
     row_wise: bool | Callable[[Mapping[str, Any]], bool] = False,
     merge: Merge | None = None,
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None,
+    ordered: bool = True,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the stage `name`.
 
@@ -117,11 +119,12 @@ def stage(
         merge: how results over parts combine, if they do.
         needs: arguments -> the only columns that an array stage reads from its inputs, where it
             does not carry the others on, so that no more is run in front of it.
+        ordered: whether the order of the result is defined, given that of the inputs.
     """
 
     def register(function: Function) -> Function:
         described = _describe(name, function, row_wise=row_wise, merge=merge)
-        STAGES.add(name, dataclasses.replace(described, needs=needs))
+        STAGES.add(name, dataclasses.replace(described, needs=needs, ordered=ordered))
         return function
 
     return register

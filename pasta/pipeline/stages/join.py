@@ -9,7 +9,7 @@ import polars as pl
 from pasta.pipeline.stage import stage
 
 
-@stage("join")
+@stage("join", ordered=False)
 def join(
     left: pl.LazyFrame,
     right: pl.LazyFrame,
@@ -21,10 +21,10 @@ def join(
     """Match each row of `left` with every row of `right` that has equal keys.
 
     Keys of type u64 are ids, and an id of 0 is unknown: it joins with nothing. Nulls join with
-    nothing either.
+    nothing either. The order of the result is not defined: a `sort` or `top` after it defines it.
 
     Args:
-        left: rows that are kept in their order.
+        left: the rows to match.
         right: rows to look up.
         on: key columns; a mapping `left: right` where their names differ.
         how: `inner`; `left` keeps unmatched rows; `semi` and `anti` only filter `left`.
@@ -48,5 +48,4 @@ def join(
         left_on=list(keys),
         right_on=list(keys.values()),
         how=how,
-        maintain_order="left_right" if how in ("inner", "left") else "left",
     )
