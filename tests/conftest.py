@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+from pasta.schema import arrow_schema
+from pasta.trace import Trace
+from pasta.trace_writer import TraceWriter
 
 ROOT = Path(__file__).parent.parent
 
@@ -17,3 +23,24 @@ def samples() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no sample traces at {folder}; set PASTA_SAMPLES to their folder")
     return folder
+
+
+TraceMaker = Callable[..., Trace]
+
+
+@pytest.fixture
+def make_trace(tmp_path: Path) -> TraceMaker:
+    """A function that writes a small trace from rows given as dicts: `make_trace(kernel=[...])`."""
+
+    def make(name: str = "t", **tables: list[dict[str, object]]) -> Trace:
+        writer = TraceWriter(tmp_path / name, {"command": "hand-written"})
+        part = writer.part()
+        for table, rows in tables.items():
+            schema = arrow_schema(table)
+            complete = [{"rank": 0, "pid": 1, **row} for row in rows]
+            part.append(table, pa.Table.from_pylist(complete, schema=schema))
+        part.finish()
+        writer.finish()
+        return Trace.open(tmp_path / name)
+
+    return make

@@ -63,11 +63,10 @@ def run_graph(
         engine: who runs it.
 
     Raises:
-        TraceError: a trace lacks a required table, or two traces hold the same process.
+        TraceError: a trace lacks a required table.
         ConfigError: an input wants a run that was not given.
         EngineError: the engine failed.
     """
-    _check_distinct_processes(config, sources)
     tables = {
         name: _input_rows(config.name, name, spec, sources) for name, spec in graph.inputs.items()
     }
@@ -99,23 +98,6 @@ def _input_rows(
     if not parts:
         return empty_input(config.table)
     return parts[0] if len(parts) == 1 else pl.concat(parts)
-
-
-def _check_distinct_processes(config: ToolConfig, sources: Sequence[Source]) -> None:
-    """Ids are unique per (rank, pid), so traces that are one set may not share a process."""
-    if len(sources) < 2 or all(spec.run for spec in config.inputs.values()):
-        return
-    owners: dict[tuple[int, int], str] = {}
-    for source in sources:
-        if not source.trace.files("process"):
-            continue
-        for key in source.trace.scan("process").select("rank", "pid").collect().iter_rows():
-            if key in owners and owners[key] != source.name:
-                raise TraceError(
-                    f"traces '{owners[key]}' and '{source.name}' both hold rank {key[0]}, process"
-                    f" {key[1]}; run the tool on each of them by itself"
-                )
-            owners[key] = source.name
 
 
 def name_sources(paths: Iterable[Trace]) -> list[Source]:

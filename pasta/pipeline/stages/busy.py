@@ -9,7 +9,7 @@ from pasta.pipeline.kernels.intervals import complement, union
 from pasta.pipeline.stage import stage
 
 
-@stage("busy")
+@stage("busy", needs=lambda given: [*given["by"], given["start"], given["duration"]])
 def busy(
     intervals: pl.DataFrame,
     *,

@@ -13,7 +13,10 @@ from pasta.pipeline.stage import stage
 MOST_KINDS = 62
 
 
-@stage("coverage")
+@stage(
+    "coverage",
+    needs=lambda given: [*given["by"], given["kind"], given["start"], given["duration"]],
+)
 def coverage(
     intervals: pl.DataFrame,
     *,

@@ -8,6 +8,8 @@ import polars as pl
 
 from pasta.pipeline.stage import stage
 
+TRACE = "trace"
+
 
 @stage("join", ordered=False)
 def join(
@@ -21,7 +23,8 @@ def join(
     """Match each row of `left` with every row of `right` that has equal keys.
 
     Keys of type u64 are ids, and an id of 0 is unknown: it joins with nothing. Nulls join with
-    nothing either. The order of the result is not defined: a `sort` or `top` after it defines it.
+    nothing either. Where both inputs have the column `trace`, it is a key too, since ids are unique
+    only within a trace. The order of the result is not defined: a `sort` or `top` after it defines it.
 
     Args:
         left: the rows to match.
@@ -33,8 +36,10 @@ def join(
 
     YAML: `named: {use: join, from: [touches, kernels], on: [rank, pid, launch_id]}`
     """
-    keys = on if isinstance(on, dict) else {name: name for name in on}
+    keys = dict(on) if isinstance(on, dict) else {name: name for name in on}
     schema = right.collect_schema()
+    if TRACE in schema and TRACE in left.collect_schema():
+        keys[TRACE] = TRACE
     ids = [key for key in keys.values() if schema.get(key) == pl.UInt64]
     if ids:
         right = right.filter(pl.all_horizontal(pl.col(key) != 0 for key in ids))

@@ -11,7 +11,7 @@ from pasta.pipeline.kernels.intervals import coverage, union
 from pasta.pipeline.stage import stage
 
 
-@stage("overlap")
+@stage("overlap", needs=lambda given: [*given["by"], given["start"], given["duration"]])
 def overlap(
     left: pl.DataFrame,
     right: pl.DataFrame,
