@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from pasta.tools.report import Report, TablePart
-from pasta.tools.units import human
+from pasta.tools.units import heading, human
 
 
 def render_html(report: Report) -> str:
@@ -14,7 +14,7 @@ def render_html(report: Report) -> str:
     lines += [f"<p>{escape(note)}</p>" for note in report.notes]
     lines.append("<ul>" + "".join(f"<li>{escape(f)}</li>" for f in report.findings) + "</ul>")
     if report.facts:
-        rows = [[name.replace("_", " "), human(v, name)] for name, v in report.facts.items()]
+        rows = [[heading(name), human(value, name)] for name, value in report.facts.items()]
         lines.append(_table(["fact", "value"], rows))
     for part in report.parts:
         if isinstance(part, TablePart):
@@ -23,7 +23,9 @@ def render_html(report: Report) -> str:
                 [human(value, name) for name, value in zip(columns, row, strict=True)]
                 for row in part.rows.head(part.limit).iter_rows()
             ]
-            lines.append(f"<h4>{escape(part.title)}</h4>" + _table(columns, cells))
+            lines.append(
+                f"<h4>{escape(part.title)}</h4>" + _table(list(map(heading, columns)), cells)
+            )
     if report.losses:
         cells = [[loss["collector"], loss["reason"], str(loss["count"])] for loss in report.losses]
         lines.append("<h4>Losses in the input</h4>")

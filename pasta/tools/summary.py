@@ -18,9 +18,7 @@ def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.
     counts = [_count(source, table) for source in sources for table in source.trace.tables()]
     rows = pl.concat(counts) if counts else _NO_ROWS
     start = pl.col("start_ts").min()
-    rows = rows.with_columns(
-        start_ns=pl.col("start_ts") - start, end_ns=pl.col("end_ts") - start
-    )
+    rows = rows.with_columns(start_ns=pl.col("start_ts") - start, end_ns=pl.col("end_ts") - start)
     report.facts |= {
         "rows": rows["rows"].sum(),
         "ranks": rows.select("trace", "rank").n_unique(),
@@ -54,7 +52,8 @@ def _count(source: Source, table: str) -> pl.DataFrame:
     columns = {column.name for column in TABLES[table].columns}
     nothing = pl.lit(None, dtype=pl.Int64)
     start = pl.col("ts").min() if "ts" in columns else nothing
-    end = (pl.col("ts") + pl.col("dur").fill_null(0)).max() if "dur" in columns else start
+    lasting = pl.col("dur").fill_null(0) if "dur" in columns else 0
+    end = (pl.col("ts") + lasting).max() if "ts" in columns else nothing
     counted = source.trace.scan(table).group_by("rank")
     return (
         counted.agg(pl.len().cast(pl.Int64).alias("rows"), start.alias("s"), end.alias("e"))

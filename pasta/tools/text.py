@@ -10,12 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from pasta.tools.report import ChartPart, Report, TablePart
-from pasta.tools.units import human
+from pasta.tools.units import heading, human
 
 _BARS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
 _CONSTANT_COLUMNS = ("trace", "rank", "pid")
 _LONGEST_CELL = 80
+_LEAST_NAME = 24
+_TRANSPOSED_ROWS = 4
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -43,7 +45,7 @@ def print_report(report: Report, console: Console) -> None:
 def _facts_table(facts: dict[str, Any]) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts.items():
-        table.add_row(Text(name.replace("_", " ")), Text(human(value, name), justify="right"))
+        table.add_row(Text(heading(name)), Text(human(value, name), justify="right"))
     return table
 
 
@@ -52,23 +54,71 @@ def _print_table(part: TablePart, console: Console) -> None:
     if rows.height == 0:
         console.print(Text(f"{part.title}: no rows", style="italic"))
         return
-    table = Table(title=Text(part.title), title_justify="left", header_style="bold", expand=False)
-    for name, kind in rows.schema.items():
-        numeric = kind.is_numeric()
-        table.add_column(
-            Text(name.replace("_", " ")),
-            justify="right" if numeric else "left",
-            no_wrap=numeric,
-            overflow="fold" if numeric else "ellipsis",
-        )
-    for row in rows.head(part.limit).iter_rows():
-        cells = zip(rows.columns, row, strict=True)
-        table.add_row(*(Text(_short(human(value, name))) for name, value in cells))
-    console.print(table)
+    shown = rows.head(part.limit)
+    cells = [
+        [_short(human(value, name)) for value in column]
+        for name, column in zip(shown.columns, shown.iter_columns(), strict=True)
+    ]
+    widths = [
+        _least_width(shown, name, texts) for name, texts in zip(shown.columns, cells, strict=True)
+    ]
+    if sum(widths) + 3 * len(widths) + 1 <= console.width:
+        console.print(_wide_table(part.title, shown, cells, widths))
+    elif shown.height <= _TRANSPOSED_ROWS:
+        console.print(_tall_table(part.title, shown, cells))
+    else:
+        _print_narrowed(part.title, shown, cells, widths, console)
     if rows.height > part.limit:
-        console.print(
-            Text(f"{part.limit} of {rows.height:,} rows; all with --format json", style="dim")
+        note = f"{part.limit} of {rows.height:,} rows; all with --format json"
+        console.print(Text(note, style="dim"))
+
+
+def _least_width(rows: pl.DataFrame, name: str, texts: list[str]) -> int:
+    """Numbers are never cut, names may be; a heading wraps between words."""
+    longest_word = max(map(len, heading(name).split()), default=1)
+    longest_cell = max(map(len, texts), default=0)
+    numeric = rows.schema[name].is_numeric()
+    return max(longest_word, longest_cell if numeric else min(longest_cell, _LEAST_NAME))
+
+
+def _wide_table(title: str, rows: pl.DataFrame, cells: list[list[str]], widths: list[int]) -> Table:
+    table = Table(title=Text(title), title_justify="left", header_style="bold")
+    for name, width in zip(rows.columns, widths, strict=True):
+        numeric = rows.schema[name].is_numeric()
+        table.add_column(
+            Text(heading(name)),
+            justify="right" if numeric else "left",
+            min_width=width,
+            overflow="ellipsis",
         )
+    for row in zip(*cells, strict=True):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _tall_table(title: str, rows: pl.DataFrame, cells: list[list[str]]) -> Table:
+    """A line for each column, for few rows of many columns."""
+    table = Table(title=Text(title), title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    for _ in range(rows.height):
+        table.add_column(justify="right", overflow="ellipsis")
+    for name, texts in zip(rows.columns, cells, strict=True):
+        table.add_row(Text(heading(name)), *map(Text, texts))
+    return table
+
+
+def _print_narrowed(
+    title: str, rows: pl.DataFrame, cells: list[list[str]], widths: list[int], console: Console
+) -> None:
+    """Print the first columns that fit, and name the others."""
+    count = len(widths)
+    while count > 1 and sum(widths[:count]) + 3 * count + 1 > console.width:
+        count -= 1
+    console.print(
+        _wide_table(title, rows.select(rows.columns[:count]), cells[:count], widths[:count])
+    )
+    left_out = ", ".join(heading(name) for name in rows.columns[count:])
+    console.print(Text(f"too narrow for: {left_out}; all with --format json", style="dim"))
 
 
 def _without_constant_columns(rows: pl.DataFrame) -> pl.DataFrame:

@@ -61,6 +61,13 @@ def unit_of(column: str) -> str | None:
     return None
 
 
+def heading(column: str) -> str:
+    """Return a column's name as a heading; the unit goes, since values show it."""
+    for unit in ("_ns", "_bytes"):
+        column = column.removesuffix(unit)
+    return column.replace("_", " ")
+
+
 def fill_template(
     template: str, row: Mapping[str, Any], path: str, parameters: Mapping[str, Any]
 ) -> str:
