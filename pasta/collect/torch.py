@@ -96,10 +96,11 @@ class Recorder:
     """One recording: turns what PyTorch tells into rows.
 
     Attributes:
-        path: the folder of the trace.
+        path: the folder of the trace, absolute, as the program may change its own folder.
     """
 
     def __init__(self, name: str, path: Path) -> None:
+        path = path.absolute()
         self._trace = trace = TorchTrace(name, path)
         self.path = path
         self._guarded = trace.guarded

@@ -1,7 +1,5 @@
 """Where PyTorch tells what it does: its dispatcher, module and optimizer hooks, and backward."""
 
-# ruff: noqa: SLF001 - PyTorch has no public names for what is needed here
-
 from __future__ import annotations
 
 import contextlib
@@ -65,10 +63,10 @@ def installed(listener: Listener) -> Iterator[None]:
 
 def _dispatch_mode(listener: Listener) -> Any:
     """Return a mode that sees every operator below autograd, also on autograd's own threads."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    plain = torch._C._disabled_torch_dispatch_impl
+    from torch.utils._python_dispatch import (
+        TorchDispatchMode,
+        is_traceable_wrapper_subclass_type,
+    )
 
     class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
@@ -76,8 +74,8 @@ def _dispatch_mode(listener: Listener) -> Any:
         ) -> Any:
             if operator.namespace == "profiler":
                 return operator(*args, **(kwargs or {}))
-            if any(kind.__torch_dispatch__ is not plain for kind in types):
-                # A wrapper subclass (as DTensor) goes first; what it does inside comes back here.
+            if any(map(is_traceable_wrapper_subclass_type, types)):
+                # A wrapper (as DTensor) goes first; what it does inside comes back here.
                 return NotImplemented
             return listener.operator(operator, args, kwargs or {})
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Callable
@@ -61,68 +62,68 @@ class Storages:
         self._clock = clock
         self._reserved = reserved
         self._live: dict[int, Stored] = {}
-        self._objects = 0
-        self._lock = threading.Lock()
+        self._ids = itertools.count(1)
+        self._lock = threading.RLock()
 
     def storage(self, tensor: Any) -> Any | None:
         """Return the storage of `tensor`, or `None`, counted, where it has none in memory."""
         try:
             storage = tensor.untyped_storage()
+            if storage.device.type != "meta" and (storage.data_ptr() or not storage.nbytes()):
+                return storage
         except (NotImplementedError, RuntimeError):
-            storage = None
-        if storage is None or storage.device.type == "meta":
-            self._losses.count(WITHOUT_STORAGE, self._clock())
-            return None
-        return storage
+            pass  # how sparse tensors and some subclasses say that they have none
+        self._losses.count(WITHOUT_STORAGE, self._clock())
+        return None
 
     def existing(self, storage: Any) -> Stored | None:
         """Return what is known of `storage`, which is there already; `None`: it has no byte."""
-        known = self._known(storage)
-        if known is None and storage.nbytes():
+        with self._lock:
             now = self._clock()
-            self._losses.count(BEFORE, now)
-            return self._allocate(storage, now)
-        return known
+            known = self._known(storage, now)
+            if known is None and storage.nbytes():
+                self._losses.count(BEFORE, now)
+                return self._allocate(storage, now)
+            return known
 
     def result(self, storage: Any, now: int) -> Stored | None:
         """Return what is known of `storage`, allocated just `now` unless known before."""
-        known = self._known(storage)
-        if known is None and storage.nbytes():
-            return self._allocate(storage, now)
-        return known
+        with self._lock:
+            known = self._known(storage, now)
+            if known is None and storage.nbytes():
+                return self._allocate(storage, now)
+            return known
 
     def close(self) -> None:
         """Forget everything; what still lives gets no release."""
         self._live.clear()
 
-    def _known(self, storage: Any) -> Stored | None:
+    def _known(self, storage: Any, now: int) -> Stored | None:
         """Look `storage` up; one that was resized or moved is released and unknown again."""
         known = self._live.get(storage._cdata)
         if known is None:
             return None
         if known.bytes == storage.nbytes() and known.address == storage.data_ptr():
             return known
-        self._release(storage._cdata, known.object_id)
+        self._release(storage._cdata, known.object_id, now)
         return None
 
     def _allocate(self, storage: Any, now: int) -> Stored:
         key = storage._cdata
-        with self._lock:
-            self._objects += 1
-            object_id = self._objects
-        reference = weakref.ref(storage, lambda _gone: self._release(key, object_id))
+        object_id = next(self._ids)
+        reference = weakref.ref(storage, lambda _gone: self._release(key, object_id, self._clock()))
         device = HOST if storage.device.type == "cpu" else storage.device.index or 0
         stored = Stored(object_id, device, storage.data_ptr(), storage.nbytes(), reference)
         self._live[key] = stored
         self._append(stored, "allocate", now, self._reserved(storage.device))
         return stored
 
-    def _release(self, key: int, object_id: int) -> None:
+    def _release(self, key: int, object_id: int, now: int) -> None:
         stored = self._live.get(key)
         if stored is None or stored.object_id != object_id:
             return
         del self._live[key]
-        self._append(stored, "release", self._clock(), None)
+        self._append(stored, "release", now, None)
 
     def _append(self, stored: Stored, event: str, ts: int, reserved: int | None) -> None:
         tid = threading.get_native_id()

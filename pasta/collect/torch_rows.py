@@ -70,11 +70,13 @@ class Losses:
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[int, int]] = {}
+        self._lock = threading.Lock()
 
     def count(self, reason: str, ts: int, by: int = 1) -> None:
         """Count `by` more of `reason`; the first time stays."""
-        known, first = self._counts.get(reason, (0, ts))
-        self._counts[reason] = (known + by, first)
+        with self._lock:
+            known, first = self._counts.get(reason, (0, ts))
+            self._counts[reason] = (known + by, first)
 
     def rows(self) -> list[tuple[str, int, int]]:
         """Return (reason, count, first time) of each reason."""

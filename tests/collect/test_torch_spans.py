@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+
+from pasta.collect.torch_rows import Losses
+from pasta.collect.torch_spans import HELD_STEP, SPAN_COLUMNS, Spans
+
+
+class Recording:
+    """Spans whose clock counts 0, 10, 20, ..."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple] = []
+        self.threads: list[tuple] = []
+        self.losses = Losses()
+        ticks = itertools.count(step=10)
+        self.spans = Spans("run", self.rows, self.threads, self.losses, lambda: next(ticks))
+
+    def table(self) -> dict[str, dict]:
+        """Rows by name, as dictionaries."""
+        rows = (dict(zip(SPAN_COLUMNS, row, strict=True)) for row in self.rows)
+        return {row["name"]: row for row in rows}
+
+    def tree(self) -> dict[str, str]:
+        """Name of each span's parent."""
+        table = self.table()
+        names = {row["span_id"]: name for name, row in table.items()}
+        return {name: names.get(row["parent_id"], "") for name, row in table.items()}
+
+
+@pytest.fixture
+def recording():
+    return Recording()
+
+
+def test_spans_nest_under_step_and_run(recording):
+    spans = recording.spans
+    spans.open("phase", "forward", 1)
+    spans.open("module", "block", 1)
+    spans.closed("aten::mm", 30, 35, None, (["2x2", "2x2"], ["float32", "float32"]))
+    spans.close("module", 1)
+    spans.close("phase", 1)
+    spans.finish()
+    assert recording.tree() == {
+        "aten::mm": "block",
+        "block": "forward",
+        "forward": "step 0",
+        "step 0": "run",
+        "run": "",
+    }
+    mm = recording.table()["aten::mm"]
+    assert (mm["ts"], mm["dur"], mm["input_shapes"]) == (30, 5, ["2x2", "2x2"])
+    block = recording.table()["block"]
+    assert (block["ts"], block["dur"]) == (20, 10)
+
+
+def test_a_step_starts_where_the_one_before_it_ended(recording):
+    spans = recording.spans
+    for name in ("first", "second"):
+        spans.open("phase", name, name)
+        spans.close("phase", name)
+        spans.end_step()
+    spans.finish()
+    table = recording.table()
+    first, second = table["step 0"], table["step 1"]
+    assert first["ts"] == table["run"]["ts"] == 0
+    assert second["ts"] <= first["ts"] + first["dur"] <= second["ts"] + 10
+    assert second["ts"] < table["second"]["ts"]
+    assert "step 2" not in table
+
+
+def test_a_step_waits_for_annotations_opened_in_it(recording):
+    spans = recording.spans
+    spans.open("annotation", "loop", "loop")
+    spans.end_step()
+    spans.closed("inside", 1, 2, None, ([], []))
+    spans.close("annotation", "loop")
+    spans.closed("after", 3, 4, None, ([], []))
+    spans.finish()
+    tree = recording.tree()
+    assert (tree["inside"], tree["loop"], tree["after"]) == ("loop", "step 0", "step 1")
+    assert [reason for reason, _, _ in recording.losses.rows()] == [HELD_STEP]
+
+
+def test_closing_closes_what_was_left_open_inside(recording):
+    spans = recording.spans
+    spans.open("module", "outer", 1)
+    spans.open("module", "left by an exception", 2)
+    spans.close("module", 1)
+    spans.finish()
+    table = recording.table()
+    outer, inner = table["outer"], table["left by an exception"]
+    assert outer["ts"] + outer["dur"] == inner["ts"] + inner["dur"]
+
+
+def test_closing_what_was_never_opened_is_ignored(recording):
+    recording.spans.open("annotation", "a", "a")
+    recording.spans.close("annotation", "b")
+    recording.spans.close("annotation", "a")
+    recording.spans.finish()
+    assert set(recording.table()) == {"a", "step 0", "run"}
+
+
+def test_another_thread_has_its_own_tree(recording):
+    def work() -> None:
+        recording.spans.open("module", "elsewhere", 1)
+        recording.spans.end_step()
+        recording.spans.close("module", 1)
+
+    thread = threading.Thread(target=work, name="worker")
+    thread.start()
+    thread.join()
+    recording.spans.finish()
+    table = recording.table()
+    assert table["elsewhere"]["parent_id"] == 0
+    assert table["elsewhere"]["tid"] != table["run"]["tid"]
+    assert [name for _, name, _ in recording.threads] == ["MainThread", "worker"]
+    assert set(table) == {"elsewhere", "run"}
