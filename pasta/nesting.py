@@ -13,11 +13,11 @@ OVERHANG = 1000
 """A child may end less than this many ns after its parent: clocks are read at different moments."""
 
 
-def parents(group: Any, start: Any, end: Any) -> Any:
+def parents(group: Any, start: Any, end: Any, *, overhang: int = OVERHANG) -> Any:
     """Return for each span the row of the innermost span that encloses it.
 
     The parent is the innermost span of the same group that is open when the child starts and
-    ends at most `OVERHANG` - 1 ns before the child does; open spans that end sooner are skipped.
+    ends less than `overhang` ns before the child does; open spans that end sooner are skipped.
     Of two spans with one start the longer encloses the shorter, of two identical ones the earlier
     row the later. A span that ends when another starts does not enclose it.
 
@@ -25,6 +25,7 @@ def parents(group: Any, start: Any, end: Any) -> Any:
         group: the thread of each span as integers; rows may stand in any order.
         start: start of each span in ns, int64.
         end: end of each span in ns, int64, not before `start`; very large where unfinished.
+        overhang: a child may end less than so many ns after its parent.
 
     Returns:
         The parent's row as int64, -1 where there is none.
@@ -34,7 +35,7 @@ def parents(group: Any, start: Any, end: Any) -> Any:
     result = xp.full(count, -1, dtype=xp.int64)
     if count < 2:
         return result
-    order = _enclosing_first(xp, group, start, end)
+    order = enclosing_first(xp, group, start, end)
     group, start, end = group[order], start[order], end[order]
     new_group = xp.ones(count, dtype=bool)
     new_group[1:] = group[1:] != group[:-1]
@@ -44,15 +45,15 @@ def parents(group: Any, start: Any, end: Any) -> Any:
     same_start = ~new_group
     same_start[1:] &= start[1:] == start[:-1]
     found[same_start] = position[same_start] - 1
-    limit = xp.maximum(start + 1, end - (OVERHANG - 1))
+    limit = xp.maximum(start + 1, end - (overhang - 1))
     searching = xp.flatnonzero(~same_start & _within_reach(xp, new_group, end, limit))
-    found[searching] = _last_reaching(xp, end, searching, first[searching], limit[searching])
+    found[searching] = last_reaching(xp, end, searching, first[searching], limit[searching])
     inside = found >= 0
     result[order[inside]] = order[found[inside]]
     return result
 
 
-def _enclosing_first(xp: Any, group: Any, start: Any, end: Any) -> Any:
+def enclosing_first(xp: Any, group: Any, start: Any, end: Any) -> Any:
     """Return the order by group, start, end from late to early, and row.
 
     Spans mostly come in order of start and few start together: only those are sorted by end.
@@ -86,7 +87,7 @@ def _within_reach(xp: Any, new_group: Any, end: Any, limit: Any) -> Any:
     return xp.append(False, xp.maximum.accumulate(reach)[:-1] >= needed[1:])
 
 
-def _last_reaching(xp: Any, end: Any, rows: Any, first: Any, limit: Any) -> Any:
+def last_reaching(xp: Any, end: Any, rows: Any, first: Any, limit: Any) -> Any:
     """Return for each of `rows` the last earlier position whose `end` reaches `limit`.
 
     Positions before `first` do not count; -1 where there is none. The search climbs a binary tree

@@ -1,0 +1,69 @@
+"""What an importer is, and the registry of importers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from pasta.collect.losses import Losses
+from pasta.collect.sources import Source
+from pasta.registry import Registry
+from pasta.trace_writer import PartWriter, Transform
+
+
+@dataclass
+class Imported:
+    """What an importer knows once it has read a source.
+
+    Attributes:
+        rank: the rank that the source says it is of; `None`: it does not say.
+        pid: the process that losses are booked on.
+        transforms: applied to tables when they are sorted, slice after slice in order of `ts`.
+        shift_ns: added to the times of losses, as the transforms add it to those of rows.
+    """
+
+    rank: int | None = None
+    pid: int = 0
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+    shift_ns: int = 0
+
+
+class Importer(Protocol):
+    """A reader of one foreign format.
+
+    Attributes:
+        format: the format's name, for messages.
+        version: raised whenever the same input gives other rows; part of the cache's key.
+    """
+
+    format: str
+    version: int
+
+    def recognises(self, head: bytes) -> bool:
+        """Tell from the first bytes, decompressed, whether a file is of this format."""
+
+    def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
+        """Append the source's rows to `part`, with `rank` left out, and count what is lost.
+
+        Raises:
+            InputError: nothing of the source can be read, or anything cannot in strict mode.
+        """
+
+
+IMPORTERS: Registry[Importer] = Registry("importer", "pasta.collect.importers")
+
+I = TypeVar("I", bound=Importer)  # noqa: E741
+
+
+def importer(name: str) -> Callable[[type[I]], type[I]]:
+    """Register a class as the importer `name`.
+
+    An importer is made once, without arguments, and keeps no state between sources.
+    """
+
+    def register(kind: type[I]) -> type[I]:
+        IMPORTERS.add(name, kind())
+        return kind
+
+    return register

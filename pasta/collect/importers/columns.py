@@ -1,0 +1,124 @@
+"""Columns from decoded values of any type: fast where they fit, value by value where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pasta.collect.losses import Losses
+
+
+class Columns:
+    """Makes columns and counts the values that do not fit.
+
+    Args:
+        losses: where values that do not fit are counted.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._renumbered: dict[str, dict[Any, int]] = {}
+
+    def numbers(self, values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
+        """Return whole numbers as type `kind`; what is none is null and counted."""
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass
+        low, high = _range(kind)
+        fitted = [_whole_number(value) for value in values]
+        fitted = [value if value is None or low <= value <= high else None for value in fitted]
+        lost = sum(
+            1
+            for value, kept in zip(values, fitted, strict=True)
+            if kept is None and value is not None
+        )
+        self._losses.fault(f"{name} is not a whole number that fits: read as null", lost)
+        return pa.array(fitted, kind)
+
+    def ids(self, values: Sequence[Any], name: str) -> pa.Array:
+        """Return ids as u64: absent and negative ones are 0, too large ones get a new number."""
+        try:
+            return pc.fill_null(pa.array(values, pa.uint64()), 0)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            return pa.array([self._id(value, name) for value in values], pa.uint64())
+
+    def _id(self, value: Any, name: str) -> int:
+        number = _whole_number(value)
+        if number is not None and number < 1 << 64:
+            return max(number, 0)
+        return 0 if value is None else self.renumber(value, name)
+
+    def renumber(self, value: Any, name: str, *, sign: int = 1) -> int:
+        """Return a number of its own for an id that is text or too large, and count it."""
+        known = self._renumbered.setdefault(name, {})
+        if value not in known:
+            known[value] = sign * ((1 << 62) + len(known))
+            self._losses.skip(f"{name} that is text or too large: renumbered")
+        return known[value]
+
+    def texts(self, values: Sequence[Any]) -> pa.Array:
+        """Return texts; what is none is written out."""
+        try:
+            return pa.array(values, pa.string())
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return pa.array(
+                [
+                    value if value is None or isinstance(value, str) else str(value)
+                    for value in values
+                ],
+                pa.string(),
+            )
+
+
+class Interned:
+    """A column of lists that repeat, parsed once each.
+
+    Args:
+        parse: makes a list from the raw text; its failure gives null.
+        kind: the column's type.
+    """
+
+    _HELD_MAX = 1 << 16
+
+    def __init__(self, parse: Callable[[bytes], Any], kind: pa.DataType) -> None:
+        self._parse = parse
+        self._kind = kind
+        self._known: dict[bytes, Any] = {}
+
+    def column(self, raws: Iterable[Any]) -> pa.Array:
+        """Return the column of the values whose raw texts are `raws`; empty text is null."""
+        if len(self._known) > self._HELD_MAX:
+            self._known.clear()
+        places: dict[bytes, int] = {}
+        indices = [places.setdefault(raw, len(places)) for raw in map(bytes, raws)]
+        values = pa.array([self._value(raw) for raw in places], self._kind)
+        return values.take(pa.array(indices, pa.int32()))
+
+    def _value(self, raw: bytes) -> Any:
+        if raw not in self._known:
+            try:
+                self._known[raw] = self._parse(raw) if raw else None
+            except (ValueError, TypeError):
+                self._known[raw] = None
+        return self._known[raw]
+
+
+def _whole_number(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _range(kind: pa.DataType) -> tuple[int, int]:
+    if pa.types.is_unsigned_integer(kind):
+        return 0, (1 << kind.bit_width) - 1
+    return -(1 << (kind.bit_width - 1)), (1 << (kind.bit_width - 1)) - 1

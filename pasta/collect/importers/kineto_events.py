@@ -1,0 +1,115 @@
+"""The events of PyTorch's Chrome-JSON traces, as they stand in the file.
+
+Times, durations and arguments stay raw text at first: which arguments matter depends on the
+category, and most events (flows) need none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+
+class Event(Struct, gc=False):
+    """One event; `ts` and `dur` are decimal microseconds."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str = ""
+    pid: Any = None
+    tid: Any = None
+    ts: Raw = Raw(b"null")
+    dur: Raw = Raw(b"")
+    args: Raw = Raw(b"{}")
+
+
+class SpanArguments(Struct, gc=False):
+    """Arguments of operators, annotations and Python functions."""
+
+    external: Any = field(default=None, name="External id")
+    sequence: Any = field(default=None, name="Sequence number")
+    forward_tid: Any = field(default=None, name="Fwd thread id")
+    shapes: Raw = field(default=Raw(b""), name="Input Dims")
+    types: Raw = field(default=Raw(b""), name="Input type")
+    stack: Any = field(default=None, name="Call stack")
+
+
+class CallArguments(Struct, gc=False):
+    """Arguments of runtime and driver calls."""
+
+    external: Any = field(default=None, name="External id")
+    external_2021: Any = field(default=None, name="external id")
+    correlation: Any = None
+    bytes: Any = None
+    memory_size: Any = field(default=None, name="mem size")
+
+
+class DeviceArguments(Struct, gc=False):
+    """Arguments that kernels, copies and synchronisations share."""
+
+    external: Any = field(default=None, name="External id")
+    external_2021: Any = field(default=None, name="external id")
+    correlation: Any = None
+    device: Any = None
+    context: Any = None
+    stream: Any = None
+
+
+class CopyArguments(DeviceArguments, gc=False):
+    """Arguments of copies and memsets."""
+
+    kind: Any = None
+    bytes: Any = None
+    size: Any = None
+    direction: Any = None
+
+
+class SyncArguments(DeviceArguments, gc=False):
+    """Arguments of synchronisations."""
+
+    kind: Any = field(default=None, name="cuda_sync_kind")
+    event_id: Any = field(default=None, name="wait_on_cuda_event_id")
+    waited_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
+    waited_stream: Any = field(default=None, name="wait_on_stream")
+
+
+class CommunicationArguments(Struct, gc=False):
+    """Arguments of `record_param_comms`, which newer traces repeat on the kernel."""
+
+    collective: Any = field(default=None, name="Collective name")
+    elements_in: Any = field(default=None, name="In msg nelems")
+    elements_out: Any = field(default=None, name="Out msg nelems")
+    dtype: Any = None
+    group: Any = field(default=None, name="Process Group Name")
+    group_id: Any = field(default=None, name="Process Group ID")
+    members: Any = field(default=None, name="Process Group Ranks")
+    sequence: Any = field(default=None, name="Seq")
+    sent_to: Any = field(default=None, name="Dst Rank")
+    received_from: Any = field(default=None, name="Src Rank")
+
+
+class KernelArguments(DeviceArguments, gc=False):
+    """Arguments of kernels."""
+
+    grid: Any = None
+    block: Any = None
+    registers: Any = field(default=None, name="registers per thread")
+    shared: Any = field(default=None, name="shared memory")
+    graph_id: Any = field(default=None, name="graph id")
+    graph_node_id: Any = field(default=None, name="graph node id")
+
+
+class MemoryArguments(Struct, gc=False):
+    """Arguments of the allocator's instant events."""
+
+    device_type: Any = field(default=None, name="Device Type")
+    device: Any = field(default=None, name="Device Id")
+    address: Any = field(default=None, name="Addr")
+    bytes: Any = field(default=None, name="Bytes")
+    total_allocated: Any = field(default=None, name="Total Allocated")
+    total_reserved: Any = field(default=None, name="Total Reserved")
+
+
+decode_events = msgspec.json.Decoder(list[Event]).decode

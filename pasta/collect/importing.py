@@ -1,0 +1,274 @@
+"""Importing files of other tools: `import_trace` into a folder, `import_cached` into the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pasta.collect.importer import IMPORTERS, Imported, Importer
+from pasta.collect.losses import Losses
+from pasta.collect.sources import Progress, Source, open_sources
+from pasta.errors import InputError, TraceError
+from pasta.schema import SCHEMA_VERSION, TABLES
+from pasta.trace import MANIFEST, RANK_FOLDER, Trace
+from pasta.trace_writer import PartWriter, TraceWriter, Transform
+
+_DESCRIPTIVE = frozenset({"process", "thread", "device", "frame", "loss"})
+_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
+
+
+@dataclass
+class ImportReport:
+    """What an import made.
+
+    Attributes:
+        path: the trace.
+        format: the format of the files.
+        ranks: the ranks, ascending.
+        rows: rows by table, summed over ranks.
+        losses: (collector, reason, count, first_ts), largest count first.
+        first_ts: start of the recording in ns; `None` where nothing has a time.
+        last_ts: its end.
+        warnings: what the user should know, one sentence each.
+    """
+
+    path: Path
+    format: str
+    ranks: list[int] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    losses: list[tuple[str, str, int, int | None]] = field(default_factory=list)
+    first_ts: int | None = None
+    last_ts: int | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Part:
+    """One imported source."""
+
+    name: str
+    rank: int
+    told_by: str
+    writer: PartWriter
+    losses: Losses
+
+
+def import_trace(
+    files: Sequence[Path],
+    out: Path,
+    *,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Import `files` into a new trace at `out`; a failed import leaves nothing.
+
+    Args:
+        files: trace files, plain, gzip or in tar archives; one for each rank.
+        out: folder of the trace, absent or empty.
+        strict: stop at the first damage instead of counting it.
+        progress: called with the bytes read so far and the total.
+
+    Raises:
+        InputError: a file cannot be read, is of no known format, or two are of the same rank.
+        TraceError: `out` is not empty.
+    """
+    if not files:
+        raise InputError("no file to import; name at least one")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise TraceError(f"{out}: already exists and is not empty; choose another -o")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        temporary.chmod(0o755)
+        report = _Import(temporary, strict=strict).run(files, progress)
+        if out.exists():
+            out.rmdir()
+        temporary.rename(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    report.path = out
+    return report
+
+
+def import_cached(files: Sequence[Path]) -> Path:
+    """Import `files` into the cache, once for each content, and return the trace.
+
+    The cache is `$PASTA_CACHE`, else `$XDG_CACHE_HOME/pasta`, else `~/.cache/pasta`.
+
+    Raises:
+        InputError: as of `import_trace`.
+    """
+    folder = _cache() / f"import-{_content_key(files)}"
+    if (folder / MANIFEST).is_file():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".importing-", dir=folder.parent) as scratch:
+        made = Path(scratch) / "trace"
+        import_trace(files, made)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not (folder / MANIFEST).is_file():
+                raise
+    return folder
+
+
+def _cache() -> Path:
+    if chosen := os.environ.get("PASTA_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pasta"
+
+
+def _content_key(files: Sequence[Path]) -> str:
+    """Return a digest of what decides an import: content, names and the versions of the code."""
+    versions = sorted((name, IMPORTERS.get(name).version) for name in IMPORTERS)
+    digest = hashlib.sha256(repr((SCHEMA_VERSION, versions)).encode())
+    for source in files:
+        try:
+            with source.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+        except IsADirectoryError as error:
+            raise InputError(f"{source}: is a folder; name the trace files in it") from error
+        except FileNotFoundError as error:
+            raise InputError(f"{source}: no such file") from error
+        except OSError as error:
+            raise InputError(f"{source}: cannot be read ({error.strerror})") from error
+        digest.update(f"{source.name}\0{content}\0".encode())
+    return digest.hexdigest()[:32]
+
+
+class _Import:
+    """One import into `folder`."""
+
+    def __init__(self, folder: Path, *, strict: bool) -> None:
+        self._folder = folder
+        self._strict = strict
+        self._parts: list[_Part] = []
+        self._format = ""
+        self._collectors: list[dict[str, Any]] = []
+
+    def run(self, files: Sequence[Path], progress: Progress | None) -> ImportReport:
+        trace = TraceWriter(
+            self._folder, {"command": None, "sources": [str(file) for file in files]}
+        )
+        for source in open_sources(files, progress):
+            self._add(source)
+        self._place_parts()
+        report = self._report()
+        trace.finish(
+            collectors=self._collectors,
+            format=report.format,
+            ranks=report.ranks,
+            clock={"kind": "source", "first_ts": report.first_ts, "last_ts": report.last_ts},
+        )
+        return report
+
+    def _add(self, source: Source) -> None:
+        """Import one source into a folder of its own and sort it."""
+        name, found = _importer_of(source)
+        if self._format not in ("", found.format):
+            raise InputError(
+                f"{source.name}: is {found.format}, but the files before are {self._format};"
+                " import them one by one"
+            )
+        self._format = found.format
+        collector = f"import {name}"
+        if not self._parts:
+            self._collectors.append({"name": collector, "version": found.version})
+        losses = Losses(collector, source.name, strict=self._strict)
+        writer = PartWriter(self._folder / f".part-{len(self._parts)}")
+        imported = found.read(source, writer, losses)
+        rank, told_by = self._rank_of(source, imported)
+        writer.finish(_with_rank(imported.transforms, rank))
+        losses.shift(imported.shift_ns)
+        writer.append("loss", losses.rows(rank, imported.pid))
+        writer.finish()
+        self._parts.append(_Part(source.name, rank, told_by, writer, losses))
+
+    def _rank_of(self, source: Source, imported: Imported) -> tuple[int, str]:
+        """Return the rank and what told it: the file, its name or the order of files."""
+        in_name = _RANK_IN_NAME.search(Path(source.name.rpartition(":")[2]).name)
+        if imported.rank is not None:
+            rank, told_by = imported.rank, "its content"
+        elif in_name:
+            rank, told_by = int(in_name[1]), "its name"
+        else:
+            rank, told_by = len(self._parts), "its place in the order of files"
+        for other in self._parts:
+            if other.rank == rank:
+                raise InputError(
+                    f"{source.name}: is of rank {rank} by {told_by}, and so is {other.name}"
+                    f" by {other.told_by}; import one file for each rank"
+                )
+        return rank, told_by
+
+    def _place_parts(self) -> None:
+        """Move the tables to the trace's root, or to a folder for each of several ranks."""
+        for part in self._parts:
+            if not part.writer.folder.exists():
+                continue
+            if len(self._parts) > 1:
+                part.writer.folder.rename(self._folder / RANK_FOLDER.format(part.rank))
+                continue
+            for table in part.writer.folder.iterdir():
+                table.rename(self._folder / table.name)
+            part.writer.folder.rmdir()
+
+    def _report(self) -> ImportReport:
+        report = ImportReport(self._folder, self._format)
+        report.ranks = sorted(part.rank for part in self._parts)
+        for part in self._parts:
+            for table, rows in part.writer.rows.items():
+                report.rows[table] = report.rows.get(table, 0) + rows
+        report.rows = {table: report.rows[table] for table in TABLES if report.rows.get(table)}
+        trace = Trace.open(self._folder)
+        report.losses = [
+            (row["collector"], row["reason"], row["count"], row["first_ts"])
+            for row in trace.losses().iter_rows(named=True)
+        ]
+        if trace.files("process"):
+            times = trace.scan("process").select(pl.col("started").min(), pl.col("ended").max())
+            report.first_ts, report.last_ts = times.collect().row(0)
+        report.warnings = [
+            f"{part.name}: {loss.reason}" + (f" ({loss.count} times)" if loss.count > 1 else "")
+            for part in self._parts
+            for loss in part.losses
+            if loss.damage
+        ]
+        if not set(report.rows) - _DESCRIPTIVE:
+            report.warnings.append("no event of any table was found; the trace is empty")
+        return report
+
+
+def _importer_of(source: Source) -> tuple[str, Importer]:
+    """Return name and importer of the format that the source's first bytes tell."""
+    for name in IMPORTERS:
+        if IMPORTERS.get(name).recognises(source.head):
+            return name, IMPORTERS.get(name)
+    known = ", ".join(IMPORTERS.get(name).format for name in IMPORTERS)
+    start = source.head.lstrip()[:16].decode(errors="replace")
+    raise InputError(f"{source.name}: unknown format (starts with {start!r}); known: {known}")
+
+
+def _with_rank(transforms: Mapping[str, Transform], rank: int) -> dict[str, Transform]:
+    """Return the transforms of all tables, each followed by one that sets the rank."""
+
+    def set_rank(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(pl.lit(rank, dtype=pl.Int32).alias("rank"))
+
+    def followed(first: Transform) -> Transform:
+        return lambda frame: set_rank(first(frame))
+
+    return {
+        table: followed(transforms[table]) if table in transforms else set_rank for table in TABLES
+    }

@@ -1,0 +1,185 @@
+"""Files to import, as streams: plain, gzip, and the members of tar archives."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from pasta.errors import InputError
+
+CHUNK_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+_TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
+_HEAD_BYTES = 1 << 12
+
+
+@dataclass
+class Source:
+    """One input stream, decompressed.
+
+    Attributes:
+        name: what messages call it; for a member of an archive `archive:member`.
+        head: its first bytes, from which the format is told.
+        chunks: its bytes from the start; to be consumed once.
+        size: bytes on disk that it stands for.
+        path: the file itself, where it is neither compressed nor in an archive.
+        damage: what ended the stream early, empty while it is sound.
+    """
+
+    name: str
+    head: bytes
+    chunks: Iterator[bytes]
+    size: int
+    path: Path | None = None
+    damage: list[str] = field(default_factory=list)
+
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes there are, of files on disk."""
+
+
+def open_sources(files: Sequence[Path], progress: Progress | None = None) -> Iterator[Source]:
+    """Yield each of `files` in turn; an archive yields its members.
+
+    A source must be consumed before the next one is asked for.
+
+    Raises:
+        InputError: a file is absent, empty, a folder or unreadable.
+    """
+    total = sum(_checked_size(file) for file in files)
+    done = 0
+    for file in files:
+
+        def report(read: int, before: int = done) -> None:
+            if progress is not None:
+                progress(before + read, total)
+
+        yield from _open_file(file, report)
+        done += file.stat().st_size
+
+
+def _checked_size(file: Path) -> int:
+    try:
+        if file.is_dir():
+            raise InputError(f"{file}: is a folder; name the trace files in it")
+        size = file.stat().st_size
+        with file.open("rb"):
+            pass
+    except FileNotFoundError as error:
+        raise InputError(f"{file}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+    if size == 0:
+        raise InputError(f"{file}: empty file")
+    return size
+
+
+def _open_file(file: Path, report: Callable[[int], None]) -> Iterator[Source]:
+    with file.open("rb") as stream:
+        raw_head = stream.read(_HEAD_BYTES)
+        stream.seek(0)
+        source = Source(str(file), b"", iter(()), file.stat().st_size)
+        compressed = raw_head.startswith(_GZIP_MAGIC)
+        chunks = _read(stream, report)
+        if compressed:
+            chunks = _gunzip(chunks, source.damage)
+        else:
+            source.path = file
+        source.head, source.chunks = _peek(chunks)
+        if source.head[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC):
+            yield from _members(file, source)
+        else:
+            yield source
+
+
+def _read(stream: IO[bytes], report: Callable[[int], None]) -> Iterator[bytes]:
+    read = 0
+    while chunk := stream.read(CHUNK_BYTES):
+        read += len(chunk)
+        report(read)
+        yield chunk
+
+
+def _gunzip(chunks: Iterator[bytes], damage: list[str]) -> Iterator[bytes]:
+    """Decompress a gzip stream of any number of members, keeping all that comes out."""
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    read = 0
+    for compressed in chunks:
+        read += len(compressed)
+        rest = compressed
+        while rest:
+            try:
+                plain = inflate.decompress(rest, CHUNK_BYTES)
+            except zlib.error as error:
+                damage.append(f"the gzip data is damaged before byte {read} ({error})")
+                return
+            if plain:
+                yield plain
+            rest = inflate.unconsumed_tail
+            if inflate.eof:
+                rest = inflate.unused_data
+                if rest.strip(b"\0"):
+                    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                else:
+                    rest = b""
+    if not inflate.eof:
+        damage.append(f"the gzip data ends early, at byte {read}")
+
+
+def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first bytes of a stream, and the whole stream again."""
+    first = b""
+    for chunk in chunks:
+        first += chunk
+        if len(first) >= _HEAD_BYTES:
+            break
+
+    def whole() -> Iterator[bytes]:
+        yield first
+        yield from chunks
+
+    return first[:_HEAD_BYTES], whole()
+
+
+class _Stream:
+    """The file interface that `tarfile` needs, over chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while len(self._rest) < size:
+            chunk = next(self._chunks, b"")
+            if not chunk:
+                break
+            self._rest += chunk
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+
+def _members(file: Path, archive: Source) -> Iterator[Source]:
+    """Yield the regular files of a tar archive, streamed; nothing is written to disk."""
+    found = 0
+    try:
+        with tarfile.open(fileobj=_Stream(archive.chunks), mode="r|") as tar:  # type: ignore[call-overload]
+            for member in tar:
+                content = tar.extractfile(member) if member.isfile() else None
+                if content is None or member.size == 0:
+                    continue
+                found += 1
+                name = f"{file}:{member.name}"
+                source = Source(name, b"", iter(()), member.size)
+                chunks = _read(content, lambda _: None)
+                source.head, source.chunks = _peek(chunks)
+                if source.head.startswith(_GZIP_MAGIC):
+                    source.head, source.chunks = _peek(_gunzip(source.chunks, source.damage))
+                yield source
+    except tarfile.TarError as error:
+        raise InputError(f"{file}: damaged archive after {found} members ({error})") from error
+    if not found:
+        raise InputError(f"{file}: archive without files")
