@@ -27,7 +27,7 @@ AGGREGATES = {
     "Sum", "Mean", "Min", "Max", "Median", "Count", "NUnique", "First", "Last", "Std", "Var",
     "Quantile", "Len",
 }  # fmt: skip
-_FUNCTIONS = {
+FUNCTIONS = {
     "Abs", "Coalesce", "MaxHorizontal", "MinHorizontal", "Round", "Floor", "Ceil", "Exp", "Log",
     "Log1p", "Pow", "Sqrt", "Sign", "Quantile", "CumSum", "FillNullWithStrategy", "FillNull",
     "Range", "Rank", "Shift", "ShiftAndFill", "NullCount",
@@ -209,7 +209,7 @@ def _is_one_call(operand: str) -> bool:
 
 def _check_nodes(expression: pl.Expr, text: str, path: str) -> None:
     for name in _names(expression):
-        if name not in _NODES | AGGREGATES | _FUNCTIONS | _FAMILIES:
+        if name not in _NODES | AGGREGATES | FUNCTIONS | _FAMILIES:
             raise ConfigError(path, f"'{text}' uses {name}, which expressions do not allow")
 
 

@@ -54,6 +54,7 @@ def _print_table(part: TablePart, console: Console) -> None:
     if rows.height == 0:
         console.print(Text(f"{part.title}: no rows", style="italic"))
         return
+    console.print(Text(part.title, style="bold"))
     shown = rows.head(part.limit)
     cells = [
         [_short(human(value, name)) for value in column]
@@ -63,11 +64,11 @@ def _print_table(part: TablePart, console: Console) -> None:
         _least_width(shown, name, texts) for name, texts in zip(shown.columns, cells, strict=True)
     ]
     if sum(widths) + 3 * len(widths) + 1 <= console.width:
-        console.print(_wide_table(part.title, shown, cells, widths))
+        console.print(_wide_table(shown, cells, widths))
     elif shown.height <= _TRANSPOSED_ROWS:
-        console.print(_tall_table(part.title, shown, cells))
+        console.print(_tall_table(shown, cells))
     else:
-        _print_narrowed(part.title, shown, cells, widths, console)
+        _print_narrowed(shown, cells, widths, console)
     if rows.height > part.limit:
         note = f"{part.limit} of {rows.height:,} rows; all with --format json"
         console.print(Text(note, style="dim"))
@@ -96,9 +97,9 @@ def _wide_table(title: str, rows: pl.DataFrame, cells: list[list[str]], widths: 
     return table
 
 
-def _tall_table(title: str, rows: pl.DataFrame, cells: list[list[str]]) -> Table:
+def _tall_table(rows: pl.DataFrame, cells: list[list[str]]) -> Table:
     """A line for each column, for few rows of many columns."""
-    table = Table(title=Text(title), title_justify="left", show_header=False)
+    table = Table(show_header=False)
     table.add_column(style="bold")
     for _ in range(rows.height):
         table.add_column(justify="right", overflow="ellipsis")
@@ -108,15 +109,13 @@ def _tall_table(title: str, rows: pl.DataFrame, cells: list[list[str]]) -> Table
 
 
 def _print_narrowed(
-    title: str, rows: pl.DataFrame, cells: list[list[str]], widths: list[int], console: Console
+    rows: pl.DataFrame, cells: list[list[str]], widths: list[int], console: Console
 ) -> None:
     """Print the first columns that fit, and name the others."""
     count = len(widths)
     while count > 1 and sum(widths[:count]) + 3 * count + 1 > console.width:
         count -= 1
-    console.print(
-        _wide_table(title, rows.select(rows.columns[:count]), cells[:count], widths[:count])
-    )
+    console.print(_wide_table(rows.select(rows.columns[:count]), cells[:count], widths[:count]))
     left_out = ", ".join(heading(name) for name in rows.columns[count:])
     console.print(Text(f"too narrow for: {left_out}; all with --format json", style="dim"))
 
@@ -177,7 +176,8 @@ def _print_line(part: ChartPart, console: Console) -> None:
 def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:
     if not losses:
         return
-    table = Table(title=Text("Losses in the input"), title_justify="left", header_style="bold")
+    console.print(Text("Losses in the input", style="bold"))
+    table = Table(header_style="bold")
     table.add_column("collector")
     table.add_column("what was lost or not trusted")
     table.add_column("count", justify="right")

@@ -1,0 +1,116 @@
+"""Who may import whom, and what `import pasta` must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "pasta"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+HEAVY = {"torch", "cupy", "cudf", "cudf_polars", "dask", "dask_cuda", "rmm"}
+DATA = {"polars", "pyarrow", "numpy", "msgspec", "rich", "yaml", "click"}
+
+
+def imports(path: Path, *, top_level_only: bool) -> set[str]:
+    """Names of modules that `path` imports; those under TYPE_CHECKING do not count."""
+    tree = ast.parse(path.read_text())
+    found = set()
+
+    def visit(node: ast.AST, *, inside: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            if not (inside and top_level_only):
+                if isinstance(child, ast.Import):
+                    found.update(alias.name for alias in child.names)
+                elif isinstance(child, ast.ImportFrom) and child.module:
+                    found.add(child.module)
+                    found.update(f"{child.module}.{alias.name}" for alias in child.names)
+            visit(child, inside=inside or function)
+
+    visit(tree, inside=False)
+    return found
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+FORBIDDEN = {
+    "schema": ["pasta."],
+    "errors": ["pasta."],
+    "registry": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.trace", "pasta.schema"],
+    "trace": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "trace_writer": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "nesting": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "collect": ["pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "pipeline": ["pasta.collect", "pasta.tools", "pasta.api", "pasta.cli"],
+    "tools": ["pasta.collect", "pasta.pipeline.engines", "pasta.api", "pasta.cli"],
+    "api": ["pasta.cli"],
+}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_import_direction(path):
+    found = imports(path, top_level_only=False)
+    for prefix in FORBIDDEN.get(room(path), []):
+        wrong = [name for name in found if (name + ".").startswith(prefix.rstrip(".") + ".")]
+        assert not wrong, f"{path.name} imports {wrong}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_heavy_libraries_only_inside_functions(path):
+    top = {name.partition(".")[0] for name in imports(path, top_level_only=True)}
+    assert not top & HEAVY
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "collect" / "target").glob("*.py")))
+def test_target_code_needs_only_the_standard_library(path):
+    top = {name.partition(".")[0] for name in imports(path, top_level_only=False)}
+    assert top <= set(sys.stdlib_module_names) | {"pasta", "numpy", "__future__"}
+    assert not top & DATA - {"numpy"}
+
+
+@pytest.mark.parametrize("module", ["pasta", "pasta.collect.target.annotate"])
+def test_importing_pasta_loads_no_data_library(module):
+    loaded = f"import sys, {module}; print(*sorted({{n.partition('.')[0] for n in sys.modules}}))"
+    result = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)  # fmt: skip
+    assert not set(result.stdout.split()) & (HEAVY | DATA)
+
+
+def test_only_the_command_line_prints_or_exits():
+    for path in MODULES:
+        if room(path) == "cli":
+            continue
+        calls = [
+            ast.unparse(node.func)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+        ]
+        assert not {"print", "sys.exit", "exit", "quit"} & set(calls), path
+
+
+def test_modules_and_functions_stay_small():
+    for path in MODULES:
+        text = path.read_text()
+        assert text.count("\n") <= 500, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno - node.lineno <= 80, f"{path}: {node.name}"
+
+
+def test_every_public_name_has_a_docstring():
+    missing = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        assert ast.get_docstring(tree), path
+        for node in tree.body:
+            public = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if public and not node.name.startswith("_") and not ast.get_docstring(node):
+                missing.append(f"{path.relative_to(PACKAGE)}: {node.name}")
+    assert not missing
