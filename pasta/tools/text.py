@@ -82,8 +82,8 @@ def _least_width(rows: pl.DataFrame, name: str, texts: list[str]) -> int:
     return max(longest_word, longest_cell if numeric else min(longest_cell, _LEAST_NAME))
 
 
-def _wide_table(title: str, rows: pl.DataFrame, cells: list[list[str]], widths: list[int]) -> Table:
-    table = Table(title=Text(title), title_justify="left", header_style="bold")
+def _wide_table(rows: pl.DataFrame, cells: list[list[str]], widths: list[int]) -> Table:
+    table = Table(header_style="bold")
     for name, width in zip(rows.columns, widths, strict=True):
         numeric = rows.schema[name].is_numeric()
         table.add_column(

@@ -1,0 +1,116 @@
+"""The command line: output, exit codes, and one-line errors without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pasta.tools.shipped import shipped_tools
+
+ROOT = Path(__file__).parent.parent
+
+
+def pasta(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pasta", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd or ROOT, env=environment, check=False
+    )
+
+
+def test_help_names_the_commands():
+    result = pasta("--help")
+    assert result.returncode == 0
+    for command in ("import", "pipeline", "run", "trace"):
+        assert f"\n  {command} " in result.stdout
+
+
+def test_a_shipped_tool_runs_on_the_shipped_trace_and_says_so():
+    result = pasta("pipeline", "run", "configs/working_set.yaml")
+    assert result.returncode == 0, result.stderr
+    assert "the trace that ships with pasta" in result.stdout
+    assert "working set" in result.stdout
+
+
+def test_json_is_the_last_line_and_exact():
+    result = pasta("run", "working_set", "--format", "json", "--set", "top=3")
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert report["tool"] == "working_set"
+    assert report["parameters"] == {"top": 3}
+    assert len(report["tables"]["largest"]) == 3
+    facts = report["facts"]
+    assert facts["ratio"] == facts["footprint_bytes"] / facts["working_set_bytes"]
+    assert {"facts", "findings", "tables", "losses"} <= set(report)
+
+
+def test_a_missing_config_path_whose_stem_ships_is_that_tool(tmp_path):
+    assert pasta("pipeline", "check", "configs/summary.yaml", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_every_shipped_tool_checks_and_shows(tool):
+    assert pasta("pipeline", "check", tool).returncode == 0
+    shown = pasta("pipeline", "show", tool)
+    assert shown.returncode == 0
+    assert pasta("pipeline", "show", tool, "--mermaid").stdout.startswith("flowchart LR")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run", "workingset"], 2, "no such file or shipped tool 'workingset'. Did you mean 'working_set'?"),
+        (["run", "working_set", "--trace", "nowhere"], 2, "nowhere: no such file or directory"),
+        (["run", "working_set", "--trace", "docs"], 2, "docs: not a pasta trace (no trace.json)"),
+        (["run", "working_set", "--set", "top"], 2, "--set top: expected NAME=VALUE"),
+        (["run", "working_set", "--set", "top=many"], 2, "parameters.top: expected int, got 'many'"),
+        (["run", "working_set", "--set", "tob=3"], 2, "no such parameter. Did you mean 'top'?"),
+        (["run", "working_set", "--engine", "gpu2"], 2, "no engine 'gpu2'"),
+        (["run", "kernel_frequency"], 2, "needs the table 'kernel', which this trace lacks"),
+        (["trace", "schema", "kernels"], 2, "no table 'kernels'. Did you mean 'kernel'?"),
+        (["import", "nowhere.json", "-o", "x"], 2, "nowhere.json"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line(arguments, code, message):
+    result = pasta(*arguments)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert result.stderr.startswith("pasta: ")
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback_wherever_it_stands():
+    assert "Traceback" in pasta("run", "workingset", "--debug").stderr
+    assert "Traceback" in pasta("--debug", "run", "workingset").stderr
+
+
+def test_a_misspelt_stage_is_named_with_its_path(tmp_path):
+    config = tmp_path / "tool.yaml"
+    text = (ROOT / "configs" / "kernel_frequency.yaml").read_text()
+    config.write_text(text.replace("use: aggregate", "use: agregate", 1))
+    result = pasta("pipeline", "check", config)
+    assert result.returncode == 2
+    assert "stages.by_name.use: no stage 'agregate'. Did you mean 'aggregate'?" in result.stderr
+
+
+def test_schema_is_printed_with_units():
+    result = pasta("trace", "schema", "kernel")
+    assert "| dur | int64 | ns |" in result.stdout
+
+
+def test_outputs_are_written_under_out_only(tmp_path):
+    result = pasta("run", "working_set", "--out", tmp_path / "o")
+    assert result.returncode == 0, result.stderr
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["sorted.parquet", "units.parquet"]
+
+
+def test_names_from_traces_are_not_markup(make_trace):
+    name = "[red]<script>alert(1)</script>[/red]"
+    row = {"device": 0, "ts": 0, "dur": 5, "launch_id": 1, "name": name}
+    trace = make_trace(kernel=[row])
+    assert name in pasta("run", "kernel_frequency", "--trace", trace.path).stdout
