@@ -10,6 +10,7 @@ import polars as pl
 
 from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.kernels.intervals import Intervals
+from pasta.pipeline.kernels.ordering import rows_with
 
 _GROUP = "# group"
 
@@ -53,6 +54,20 @@ def unsigned(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
     return rows[column].cast(pl.UInt64).fill_null(null).to_numpy()
 
 
+def numbers(rows: pl.DataFrame, column: str) -> Any:
+    """Return a column to be summed, as an int64 or f64 array with 0 in place of nulls.
+
+    Raises:
+        ConfigError: the column is absent or holds no numbers.
+    """
+    require(rows, [column])
+    kind = rows.schema[column]
+    if not (kind.is_numeric() or kind == pl.Boolean):
+        raise ConfigError("values", f"column '{column}' is {kind}; expected numbers")
+    wide = pl.Float64 if kind.is_float() else pl.Int64
+    return rows[column].cast(wide).fill_null(0).to_numpy()
+
+
 def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFrame, list[Any]]:
     """Number the distinct values of `by` over all `inputs`, in their sort order, nulls first.
 
@@ -68,17 +83,42 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
             if rows.schema[name] != inputs[0].schema[name]:
                 found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
                 raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
-    if not by:
-        return pl.DataFrame(), [np.zeros(rows.height, dtype=np.int64) for rows in inputs]
-    keys = pl.concat([rows.select(by).unique() for rows in inputs]).unique().sort(by)
+    varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
+    if not varying:
+        keys = pl.concat([rows.select(by).head(1) for rows in inputs]).head(1)
+        return keys, [np.zeros(rows.height, dtype=np.int64) for rows in inputs]
+    keys = pl.concat([rows.select(by).unique(varying) for rows in inputs])
+    keys = keys.unique(varying).sort(by)
+    return keys, [_places(keys.select(varying), rows) for rows in inputs]
+
+
+def _constant(columns: Sequence[pl.Series]) -> bool:
+    """Tell whether all values of all `columns` are one."""
+    first = pl.concat([column.head(1) for column in columns]).head(1)
+    return all(bool(column.eq_missing(first).all()) for column in columns)
+
+
+def _places(keys: pl.DataFrame, rows: pl.DataFrame) -> Any:
+    """Return for each row the place of its values among `keys`, which are sorted."""
+    column = keys.to_series()
+    if keys.width == 1 and column.dtype.is_integer() and column.null_count() == 0:
+        return np.searchsorted(column.to_numpy(), rows[column.name].to_numpy())
     numbered = keys.with_columns(pl.int_range(pl.len()).alias(_GROUP))
-    groups = [
-        rows.select(by)
-        .join(numbered, on=by, how="left", nulls_equal=True, maintain_order="left")[_GROUP]
+    return (
+        rows.select(keys.columns)
+        .join(numbered, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")[
+            _GROUP
+        ]
         .to_numpy()
-        for rows in inputs
-    ]
-    return keys, groups
+    )
+
+
+def parent_rows(rows: pl.DataFrame, node: str, parent: str) -> Any:
+    """Return the row of each row's parent in its process, int64; -1 where there is none."""
+    _, (groups,) = number_groups(process_key(rows), rows)
+    ids, wanted = (unsigned(rows, column).view(np.int64) for column in (node, parent))
+    found = rows_with(groups, ids, groups, wanted)
+    return np.where(wanted == 0, -1, found)
 
 
 def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.DataFrame:

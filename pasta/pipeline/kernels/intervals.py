@@ -22,7 +22,7 @@ class Intervals(NamedTuple):
         return self.ends - self.starts
 
     def where(self, chosen: Any) -> Intervals:
-        """Return those for which `chosen` is true."""
+        """Return those that a mask or row numbers choose."""
         return Intervals(self.groups[chosen], self.starts[chosen], self.ends[chosen])
 
 
@@ -35,9 +35,9 @@ def union(intervals: Intervals) -> Intervals:
     Returns:
         Disjoint intervals that do not touch, in order of group and start.
     """
-    groups, starts, ends = intervals.where(intervals.ends > intervals.starts)
-    by_start, by_end = order_by(groups, starts), order_by(groups, ends)
-    groups, starts, ends = groups[by_start], starts[by_start], ends[by_end]
+    lasting = intervals.where(intervals.ends > intervals.starts)
+    groups, starts, ends = lasting.where(order_by(lasting.groups, lasting.starts))
+    ends = ends[order_by(groups, ends)]
     opens = changes(groups)
     opens[1:] |= ends[:-1] < starts[1:]
     closes = array_namespace(starts).roll(opens, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pasta.pipeline.kernels.namespace import array_namespace
-from pasta.pipeline.kernels.ordering import order_by
+from pasta.pipeline.kernels.ordering import distinct, numbered, order_by
 
 
 class Objects(NamedTuple):
@@ -52,7 +52,7 @@ def locate(objects: Objects, groups: Any, addresses: Any, times: Any | None) -> 
     if len(rows) == 0 or len(addresses) == 0:
         return result
     objects = objects.take(rows)
-    edges = xp.unique(xp.concatenate([objects.addresses, objects.ends]))
+    edges = distinct(xp.concatenate([objects.addresses, objects.ends]))
     segments = xp.searchsorted(edges, addresses, side="right") - 1
     if times is None:
         born = xp.full(len(addresses), len(rows), dtype=xp.int64)
@@ -75,7 +75,7 @@ def _last_born(objects: Objects, edges: Any, groups: Any, segments: Any, born: A
     xp = array_namespace(born)
     leaves, count = len(edges), len(objects.births)
     question = (groups * leaves + segments) * (count + 1) + born
-    question, asked = xp.unique(question, return_inverse=True)
+    question, asked = numbered(question)
     groups, segments = xp.divmod(question // (count + 1), leaves)
     born = question % (count + 1)
     entries = _entries(objects, edges)

@@ -5,6 +5,7 @@ A group is an integer from 0 on. Nothing here goes through floats.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pasta.pipeline.kernels.namespace import array_namespace
@@ -14,22 +15,34 @@ def order_by(*keys: Any) -> Any:
     """Return the rows in order of `keys`, the first of which weighs most; ties keep their order."""
     xp = array_namespace(keys[0])
     order = xp.arange(len(keys[0]))
+    if _in_order(keys):
+        return order
     for key in reversed(keys):
-        if _is_sorted(key[order]):
-            continue
-        order = order[xp.argsort(_narrow(xp, key)[order], kind="stable")]
+        so_far = key[order]
+        if not _in_order([so_far]):
+            order = order[_stable_order(so_far)]
     return order
 
 
-def _is_sorted(values: Any) -> bool:
-    return bool((values[1:] >= values[:-1]).all())
+def _in_order(keys: Sequence[Any]) -> bool:
+    """Tell whether the rows are in order of `keys` already, as those of a trace often are."""
+    later = keys[-1][1:] >= keys[-1][:-1]
+    for key in reversed(keys[:-1]):
+        later = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & later)
+    return bool(later.all())
 
 
-def _narrow(xp: Any, key: Any) -> Any:
-    """Return `key` in 16 bits where that holds it: numpy sorts those in linear time."""
-    if key.dtype.itemsize > 2 and int(key.min()) >= 0 and int(key.max()) < 1 << 16:
-        return key.astype(xp.uint16)
-    return key
+def _stable_order(key: Any) -> Any:
+    """Return the rows in order of `key`.
+
+    Where a value and its row fit one integer together, sorting those is several times as fast.
+    """
+    xp = array_namespace(key)
+    lowest, bits = key.min(), len(key).bit_length()
+    if int(key.max()) - int(lowest) >= 1 << (63 - bits):
+        return xp.argsort(key, kind="stable")
+    packed = (key - lowest).astype(xp.int64) << bits | xp.arange(len(key))
+    return xp.sort(packed) & ((1 << bits) - 1)
 
 
 def changes(*keys: Any) -> Any:
@@ -41,6 +54,22 @@ def changes(*keys: Any) -> Any:
         for key in keys:
             changed[1:] |= key[1:] != key[:-1]
     return changed
+
+
+def distinct(values: Any) -> Any:
+    """Return the distinct values in order."""
+    ordered = array_namespace(values).sort(values)
+    return ordered[changes(ordered)]
+
+
+def numbered(values: Any) -> tuple[Any, Any]:
+    """Return the distinct values in order, and for each value its place among them."""
+    xp = array_namespace(values)
+    order = order_by(values)
+    new = changes(values[order])
+    places = xp.empty(len(values), dtype=xp.int64)
+    places[order] = xp.cumsum(new) - 1
+    return values[order[new]], places
 
 
 def last_at_or_before(groups: Any, values: Any, wanted_groups: Any, wanted: Any) -> Any:
@@ -58,18 +87,66 @@ def last_at_or_before(groups: Any, values: Any, wanted_groups: Any, wanted: Any)
     xp = array_namespace(values)
     if len(values) == 0:
         return xp.full(len(wanted), -1, dtype=xp.int64)
-    distinct = xp.unique(values)
-    width = len(distinct) + 1
-    keys = groups * width + xp.searchsorted(distinct, values, side="left") + 1
-    questions = wanted_groups * width + xp.searchsorted(distinct, wanted, side="right")
+    ranks, wanted_ranks, width = _ranks(values, wanted)
+    keys, questions = groups * width + ranks, wanted_groups * width + wanted_ranks
     found = xp.searchsorted(keys, questions, side="right") - 1
     inside = (found >= 0) & (groups[xp.maximum(found, 0)] == wanted_groups)
     return xp.where(inside, found, -1)
 
 
+def _ranks(values: Any, wanted: Any) -> tuple[Any, Any, int]:
+    """Return numbers in the order of `values`, comparable numbers for `wanted`, and their count.
+
+    Numbers of values start at 1. Values of a narrow range, as the times of most traces are, number
+    themselves; in others each distinct value is numbered.
+    """
+    xp = array_namespace(values)
+    lowest, highest = int(values.min()), int(values.max())
+    if highest - lowest < 1 << 40:
+        wanted_ranks = xp.clip(wanted, lowest, highest) - lowest + (wanted >= lowest)
+        return values - lowest + 1, wanted_ranks, highest - lowest + 2
+    known = distinct(values)
+    ranks = xp.searchsorted(known, values, side="left") + 1
+    return ranks, xp.searchsorted(known, wanted, side="right"), len(known) + 1
+
+
+def rows_with(groups: Any, ids: Any, wanted_groups: Any, wanted: Any) -> Any:
+    """Return the first row of the same group with the wanted id, int64; -1 where there is none."""
+    xp = array_namespace(ids)
+    if len(ids) == 0 or len(wanted) == 0:
+        return xp.full(len(wanted), -1, dtype=xp.int64)
+    found = _rows_from_table(groups, ids, wanted_groups, wanted)
+    if found is not None:
+        return found
+    order = order_by(groups, ids)
+    order = order[changes(groups[order], ids[order])]
+    place = last_at_or_before(groups[order], ids[order], wanted_groups, wanted)
+    rows = order[place]
+    return xp.where((place >= 0) & (ids[rows] == wanted), rows, -1)
+
+
+def _rows_from_table(groups: Any, ids: Any, wanted_groups: Any, wanted: Any) -> Any | None:
+    """Look up ids in a table, where they lie close together and differ; else return `None`."""
+    xp = array_namespace(ids)
+    lowest, highest = int(ids.min()), int(ids.max())
+    width, rows = highest - lowest + 1, xp.arange(len(ids))
+    count = int(xp.maximum(groups.max(), wanted_groups.max())) + 1
+    if width * count > 4 * len(ids) + 1024:
+        return None
+    table = xp.full(width * count, -1, dtype=xp.int64)
+    places = groups * width + (ids - lowest)
+    table[places] = rows
+    if not bool((table[places] == rows).all()):
+        return None
+    asked = xp.clip(wanted, lowest, highest)
+    return xp.where(asked == wanted, table[wanted_groups * width + (asked - lowest)], -1)
+
+
 def group_sums(groups: Any, values: Any, count: int) -> Any:
     """Return the sum of `values` for each group from 0 to `count` - 1; `groups` is sorted."""
     xp = array_namespace(values)
-    running = xp.concatenate([xp.zeros(1, dtype=values.dtype), xp.cumsum(values)])
-    edges = xp.searchsorted(groups, xp.arange(count + 1))
-    return running[edges[1:]] - running[edges[:-1]]
+    running = xp.append(xp.zeros(1, dtype=values.dtype), xp.cumsum(values))
+    first = xp.flatnonzero(changes(groups))
+    sums = xp.zeros(count, dtype=values.dtype)
+    sums[groups[first]] = running[xp.append(first[1:], len(values))[: len(first)]] - running[first]
+    return sums

@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.pipeline.kernels.ordering import changes, group_sums, last_at_or_before, order_by
+from pasta.pipeline.kernels.ordering import (
+    changes,
+    distinct,
+    group_sums,
+    last_at_or_before,
+    numbered,
+    order_by,
+    rows_with,
+)
 
 SMALL = st.integers(-3, 3)
 LARGE = st.integers(-(2**63), 2**63 - 1)
@@ -43,3 +51,18 @@ def test_group_sums(pairs):
     pairs.sort()
     found = group_sums(*columns(pairs), 4)
     assert found.tolist() == [sum(v for g, v in pairs if g == group) for group in range(4)]
+
+
+@given(st.lists(st.integers(-5, 5) | LARGE, max_size=20))
+def test_distinct_and_numbered(values):
+    array = np.array(values, dtype=np.int64)
+    assert distinct(array).tolist() == sorted(set(values))
+    found, places = numbered(array)
+    assert found.tolist() == sorted(set(values))
+    assert found[places].tolist() == values
+
+
+@given(PAIRS, PAIRS)
+def test_rows_with_an_id_in_a_group(pairs, wanted):
+    found = rows_with(*columns(pairs), *columns(wanted)).tolist()
+    assert found == [pairs.index(pair) if pair in pairs else -1 for pair in wanted]

@@ -1,0 +1,61 @@
+"""Paths by name from a root to a row, shared by the stages that add up trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pasta.pipeline.columns import number_groups, parent_rows, process_key, require
+from pasta.pipeline.kernels.trees import Paths, Tree, paths, tree
+
+SEPARATOR = " > "
+
+
+@dataclass(frozen=True)
+class NamedPaths:
+    """The distinct paths of a tree.
+
+    Attributes:
+        rows: the tree of the rows.
+        paths: the distinct paths, each after the path above it.
+        labels: the columns that tell paths apart, a row for each path.
+        texts: the names from the root on, joined by `SEPARATOR`.
+        ids: a number for each path from 1 on, in order of its text.
+    """
+
+    rows: Tree
+    paths: Paths
+    labels: pl.DataFrame
+    texts: pl.Series
+    ids: Any
+
+
+def named_paths(
+    rows: pl.DataFrame, *, node: str, parent: str, name: str, by: Sequence[str] = ()
+) -> NamedPaths:
+    """Find the distinct paths of `rows`; paths of one text differ where `by` does.
+
+    Spaces around ">" inside of a name are dropped, so that the separator has no second meaning.
+    """
+    require(rows, [*process_key(rows), node, parent, name, *by])
+    named = rows.with_columns(pl.col(name).fill_null(""))
+    keys, (labels,) = number_groups([*by, name], named)
+    nested = tree(parent_rows(rows, node, parent))
+    found = paths(nested, labels)
+    texts = _texts(keys[name].to_list(), found)
+    order = sorted(range(len(texts)), key=lambda path: (texts[path], path))
+    ids = np.empty(len(texts), dtype=np.uint64)
+    ids[order] = np.arange(1, len(texts) + 1, dtype=np.uint64)
+    return NamedPaths(nested, found, keys[found.labels], pl.Series(texts, dtype=pl.String), ids)
+
+
+def _texts(names: list[str], found: Paths) -> list[str]:
+    names = [name.replace(SEPARATOR, SEPARATOR.strip()) for name in names]
+    texts: list[str] = []
+    for above, label in zip(found.parents.tolist(), found.labels.tolist(), strict=True):
+        texts.append(names[label] if above < 0 else f"{texts[above]}{SEPARATOR}{names[label]}")
+    return texts

@@ -1,0 +1,55 @@
+"""Which span was innermost on a thread at a time, and how long each was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pasta.nesting import enclosing_first, last_reaching
+from pasta.pipeline.kernels.intervals import Intervals, union
+from pasta.pipeline.kernels.namespace import array_namespace
+from pasta.pipeline.kernels.ordering import group_sums, last_at_or_before
+
+
+def innermost(groups: Any, starts: Any, ends: Any, asked_groups: Any, times: Any) -> Any:
+    """Return for each question the row of the innermost span that lasts at the time.
+
+    That is the last span of the group to start, not after the time, that has not ended.
+
+    Args:
+        groups: thread of each span, integers from 0 on.
+        starts: start of each span, int64 ns.
+        ends: end of each span, int64 ns; very large where unfinished.
+        asked_groups: thread of each question.
+        times: the moments asked for, int64 ns.
+
+    Returns:
+        Rows of the spans as int64, -1 where no span lasts.
+    """
+    xp = array_namespace(starts)
+    found = xp.full(len(times), -1, dtype=xp.int64)
+    if len(starts) == 0:
+        return found
+    order = enclosing_first(xp, groups, starts, ends)
+    groups, starts, ends = groups[order], starts[order], ends[order]
+    started = last_at_or_before(groups, starts, asked_groups, times)
+    asked = xp.flatnonzero(started >= 0)
+    last, times = started[asked], times[asked]
+    over = xp.flatnonzero(ends[last] <= times)
+    first = xp.searchsorted(groups, groups[last[over]], side="left")
+    last[over] = last_reaching(xp, ends, last[over], first, times[over] + 1)
+    lasting = last >= 0
+    found[asked[lasting]] = order[last[lasting]]
+    return found
+
+
+def self_times(parents: Any, starts: Any, ends: Any) -> Any:
+    """Return each span's time in ns that none of its children covers.
+
+    Children count as far as they lie within their parent, and where they overlap once.
+    """
+    children = array_namespace(parents).flatnonzero(parents >= 0)
+    above = parents[children]
+    first = array_namespace(starts).maximum(starts[children], starts[above])
+    last = array_namespace(ends).minimum(ends[children], ends[above])
+    covered = union(Intervals(above, first, last))
+    return ends - starts - group_sums(covered.groups, covered.lengths, len(starts))

@@ -1,0 +1,44 @@
+"""Stage `rollup`: totals over each row's subtree."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from pasta.pipeline.call_paths import named_paths
+from pasta.pipeline.columns import numbers
+from pasta.pipeline.kernels.trees import subtree_sums
+from pasta.pipeline.stage import stage
+
+
+@stage("rollup")
+def rollup(
+    rows: pl.DataFrame,
+    *,
+    values: list[str],
+    node: str = "span_id",
+    parent: str = "parent_id",
+    name: str = "name",
+) -> pl.DataFrame:
+    """Add to each row of a tree the sums over it and all its descendants, and its path.
+
+    Ids count within a process (`rank`, `pid`, and `trace` where it is there). A row whose parent
+    is 0 or not among the rows is a root; of rows that are each other's ancestors the first is.
+
+    Args:
+        rows: the nodes.
+        values: columns of numbers to add up; nulls count as 0.
+        node: the column of ids.
+        parent: the column of parents' ids.
+        name: the column of names that make up the path.
+
+    Returns:
+        The rows in their order, with `total_<value>` for each value, `path` (names from the root
+        on, as `step > forward > linear`) and `path_id` (from 1 on, equal where the path is).
+
+    YAML: `totals: {use: rollup, from: spans, values: [self_ns, device_ns]}`
+    """
+    found = named_paths(rows, node=node, parent=parent, name=name)
+    totals = {f"total_{value}": subtree_sums(found.rows, numbers(rows, value)) for value in values}
+    return rows.with_columns(
+        **totals, path=found.texts[found.paths.of_rows], path_id=found.ids[found.paths.of_rows]
+    )
