@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 from rich.console import Console
@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pasta.tools.report import ChartPart, Report, TablePart
-from pasta.tools.units import heading, human
+from pasta.tools.units import heading, human, shorten
 
 _BARS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
 _CONSTANT_COLUMNS = ("trace", "rank", "pid")
-_LONGEST_CELL = 80
 _LEAST_NAME = 24
 _TRANSPOSED_ROWS = 4
 
@@ -55,69 +54,69 @@ def _print_table(part: TablePart, console: Console) -> None:
         console.print(Text(f"{part.title}: no rows", style="italic"))
         return
     console.print(Text(part.title, style="bold"))
-    shown = rows.head(part.limit)
-    cells = [
-        [_short(human(value, name)) for value in column]
-        for name, column in zip(shown.columns, shown.iter_columns(), strict=True)
-    ]
-    widths = [
-        _least_width(shown, name, texts) for name, texts in zip(shown.columns, cells, strict=True)
-    ]
-    if sum(widths) + 3 * len(widths) + 1 <= console.width:
-        console.print(_wide_table(shown, cells, widths))
-    elif shown.height <= _TRANSPOSED_ROWS:
-        console.print(_tall_table(shown, cells))
+    columns = [_Column(name, rows.head(part.limit)) for name in rows.columns]
+    shown = _that_fit(columns, console.width)
+    if len(shown) < len(columns) and min(rows.height, part.limit) <= _TRANSPOSED_ROWS:
+        console.print(_tall_table(columns))
     else:
-        _print_narrowed(shown, cells, widths, console)
+        console.print(_wide_table(shown, console.width))
+    remarks = []
+    if len(shown) < len(columns) and min(rows.height, part.limit) > _TRANSPOSED_ROWS:
+        remarks.append("too narrow for " + ", ".join(c.heading for c in columns[len(shown) :]))
     if rows.height > part.limit:
-        note = f"{part.limit} of {rows.height:,} rows; all with --format json"
-        console.print(Text(note, style="dim"))
+        remarks.append(f"{part.limit} of {rows.height:,} rows")
+    if remarks:
+        console.print(Text("; ".join([*remarks, "all with --format json"]), style="dim"))
 
 
-def _least_width(rows: pl.DataFrame, name: str, texts: list[str]) -> int:
-    """Numbers are never cut, names may be; a heading wraps between words."""
-    longest_word = max(map(len, heading(name).split()), default=1)
-    longest_cell = max(map(len, texts), default=0)
-    numeric = rows.schema[name].is_numeric()
-    return max(longest_word, longest_cell if numeric else min(longest_cell, _LEAST_NAME))
+class _Column:
+    """A column as texts, with the width it wants and the least it can live with."""
 
-
-def _wide_table(rows: pl.DataFrame, cells: list[list[str]], widths: list[int]) -> Table:
-    table = Table(header_style="bold")
-    for name, width in zip(rows.columns, widths, strict=True):
-        numeric = rows.schema[name].is_numeric()
-        table.add_column(
-            Text(heading(name)),
-            justify="right" if numeric else "left",
-            min_width=width,
-            overflow="ellipsis",
+    def __init__(self, name: str, rows: pl.DataFrame) -> None:
+        self.heading = heading(name)
+        self.numeric = rows.schema[name].is_numeric()
+        self.cells = [human(value, name) for value in rows[name]]
+        longest_cell = max(map(len, self.cells))
+        longest_word = max(map(len, self.heading.split()), default=1)
+        self.wanted = max(len(self.heading), longest_cell)
+        self.least = max(
+            longest_word, longest_cell if self.numeric else min(longest_cell, _LEAST_NAME)
         )
+
+
+def _that_fit(columns: list[_Column], width: int) -> list[_Column]:
+    """Return the first columns whose least widths fit, borders and padding included."""
+    count = len(columns)
+    while count > 1 and sum(c.least + 3 for c in columns[:count]) + 1 > width:
+        count -= 1
+    return columns[:count]
+
+
+def _wide_table(columns: list[_Column], width: int) -> Table:
+    """A row for each row; numbers are never cut, headings wrap and long names lose their middle."""
+    spare = width - sum(column.least + 3 for column in columns) - 1
+    table = Table(header_style="bold")
+    cells = []
+    for column in columns:
+        own = min(column.wanted, column.least + max(spare, 0))
+        spare -= own - column.least
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        table.add_column(Text(column.heading), justify=justify, width=own)
+        cells.append([shorten(text, own) for text in column.cells])
     for row in zip(*cells, strict=True):
         table.add_row(*map(Text, row))
     return table
 
 
-def _tall_table(rows: pl.DataFrame, cells: list[list[str]]) -> Table:
+def _tall_table(columns: list[_Column]) -> Table:
     """A line for each column, for few rows of many columns."""
     table = Table(show_header=False)
     table.add_column(style="bold")
-    for _ in range(rows.height):
+    for _ in columns[0].cells:
         table.add_column(justify="right", overflow="ellipsis")
-    for name, texts in zip(rows.columns, cells, strict=True):
-        table.add_row(Text(heading(name)), *map(Text, texts))
+    for column in columns:
+        table.add_row(Text(column.heading), *(Text(shorten(c)) for c in column.cells))
     return table
-
-
-def _print_narrowed(
-    rows: pl.DataFrame, cells: list[list[str]], widths: list[int], console: Console
-) -> None:
-    """Print the first columns that fit, and name the others."""
-    count = len(widths)
-    while count > 1 and sum(widths[:count]) + 3 * count + 1 > console.width:
-        count -= 1
-    console.print(_wide_table(rows.select(rows.columns[:count]), cells[:count], widths[:count]))
-    left_out = ", ".join(heading(name) for name in rows.columns[count:])
-    console.print(Text(f"too narrow for: {left_out}; all with --format json", style="dim"))
 
 
 def _without_constant_columns(rows: pl.DataFrame) -> pl.DataFrame:
@@ -184,11 +183,3 @@ def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:
     for loss in losses:
         table.add_row(Text(loss["collector"]), Text(loss["reason"]), Text(f"{loss['count']:,}"))
     console.print(table)
-
-
-def _short(text: str) -> str:
-    """Cut the middle out of long names, so that both ends stay readable."""
-    if len(text) <= _LONGEST_CELL:
-        return text
-    half = (_LONGEST_CELL - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"

@@ -12,6 +12,8 @@ from typing import Any
 
 from pasta.errors import ConfigError
 
+LONGEST_NAME = 80
+
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)(?::([^}]*))?\}")
 _TIMES = (
     (3_600_000_000_000, "h"),
@@ -68,10 +70,18 @@ def heading(column: str) -> str:
     return column.replace("_", " ")
 
 
+def shorten(text: str, width: int = LONGEST_NAME) -> str:
+    """Cut the middle out of a text that is too long, so that both ends stay readable."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 3
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 def fill_template(
     template: str, row: Mapping[str, Any], path: str, parameters: Mapping[str, Any]
 ) -> str:
-    """Replace `{column}` and `{column:kind}` by values of `row`.
+    """Replace `{column}` and `{column:kind}` by values of `row`; long names lose their middle.
 
     Raises:
         ConfigError: the template names neither a column of the row nor a parameter.
@@ -80,7 +90,7 @@ def fill_template(
     def value(match: re.Match[str]) -> str:
         name, kind = match.group(1), match.group(2)
         if name in row:
-            return human(row[name], name, kind)
+            return shorten(human(row[name], name, kind))
         if name in parameters:
             return human(parameters[name], name, kind)
         known = ", ".join([*row, *parameters])
