@@ -159,8 +159,10 @@ def import_files(
     """
     from pasta.collect.importing import import_trace
 
-    import_trace(files, out, strict=strict, progress=progress)
-    return run("summary", out)
+    imported = import_trace(files, out, strict=strict, progress=progress)
+    report = run("summary", out)
+    report.notes += imported.warnings
+    return report
 
 
 def engine_problems(graph: Graph, engine: str) -> list[str]:
