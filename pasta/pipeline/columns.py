@@ -137,3 +137,11 @@ def intervals_of(rows: pl.DataFrame, groups: Any, start: str, duration: str) -> 
     """Return the intervals that `lasting` rows stand for, as arrays."""
     starts = integers(rows, start)
     return Intervals(groups, starts, starts + integers(rows, duration))
+
+
+def spans_of(rows: pl.DataFrame, groups: Any) -> Intervals:
+    """Return spans as intervals; one without `dur` lasts to the end of time."""
+    starts = integers(rows, "ts")
+    unfinished = rows["dur"].is_null().to_numpy()
+    ends = np.where(unfinished, np.iinfo(np.int64).max, starts + integers(rows, "dur"))
+    return Intervals(groups, starts, ends)

@@ -10,27 +10,25 @@ from pasta.pipeline.kernels.namespace import array_namespace
 from pasta.pipeline.kernels.ordering import group_sums, last_at_or_before
 
 
-def innermost(groups: Any, starts: Any, ends: Any, asked_groups: Any, times: Any) -> Any:
+def innermost(spans: Intervals, asked_groups: Any, times: Any) -> Any:
     """Return for each question the row of the innermost span that lasts at the time.
 
     That is the last span of the group to start, not after the time, that has not ended.
 
     Args:
-        groups: thread of each span, integers from 0 on.
-        starts: start of each span, int64 ns.
-        ends: end of each span, int64 ns; very large where unfinished.
+        spans: spans, of a thread each; with a very large end where unfinished.
         asked_groups: thread of each question.
         times: the moments asked for, int64 ns.
 
     Returns:
         Rows of the spans as int64, -1 where no span lasts.
     """
-    xp = array_namespace(starts)
+    xp = array_namespace(times)
     found = xp.full(len(times), -1, dtype=xp.int64)
-    if len(starts) == 0:
+    if len(spans.starts) == 0:
         return found
-    order = enclosing_first(xp, groups, starts, ends)
-    groups, starts, ends = groups[order], starts[order], ends[order]
+    order = enclosing_first(xp, *spans)
+    groups, starts, ends = spans.where(order)
     started = last_at_or_before(groups, starts, asked_groups, times)
     asked = xp.flatnonzero(started >= 0)
     last, times = started[asked], times[asked]
@@ -42,14 +40,14 @@ def innermost(groups: Any, starts: Any, ends: Any, asked_groups: Any, times: Any
     return found
 
 
-def self_times(parents: Any, starts: Any, ends: Any) -> Any:
+def self_times(parents: Any, spans: Intervals) -> Any:
     """Return each span's time in ns that none of its children covers.
 
     Children count as far as they lie within their parent, and where they overlap once.
     """
-    children = array_namespace(parents).flatnonzero(parents >= 0)
-    above = parents[children]
-    first = array_namespace(starts).maximum(starts[children], starts[above])
-    last = array_namespace(ends).minimum(ends[children], ends[above])
+    xp = array_namespace(parents)
+    children = xp.flatnonzero(parents >= 0)
+    above, inner, outer = parents[children], spans.where(children), spans.where(parents[children])
+    first, last = xp.maximum(inner.starts, outer.starts), xp.minimum(inner.ends, outer.ends)
     covered = union(Intervals(above, first, last))
-    return ends - starts - group_sums(covered.groups, covered.lengths, len(starts))
+    return spans.lengths - group_sums(covered.groups, covered.lengths, len(parents))

@@ -1,4 +1,4 @@
-"""The stage `busy`."""
+"""Stage `busy`: when at least one interval lasts."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def busy(
 
     Returns:
         Columns `by`, `start` and `duration`; rows in order of `by` and start.
+
+    YAML: `busy: {use: busy, from: kernels, by: [rank, device]}`
     """
     rows = lasting(intervals, start, duration)
     keys, (groups,) = number_groups(by, rows)

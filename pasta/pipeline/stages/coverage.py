@@ -1,4 +1,4 @@
-"""The stage `coverage`."""
+"""Stage `coverage`: which kinds of interval cover each piece of time."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def coverage(
 
     Raises:
         ConfigError: `kinds` is empty, names one twice, or names a column that is there already.
+
+    YAML: `pieces: {use: coverage, from: work, by: [rank, device], kind: what, kinds: [compute, copying]}`
     """
     require(intervals, [kind])
     if not 0 < len(kinds) <= MOST_KINDS:

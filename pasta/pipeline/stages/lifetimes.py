@@ -1,4 +1,4 @@
-"""The stage `lifetimes`."""
+"""Stage `lifetimes`: allocations from birth to death."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
         - `replaced`: what ended it is another allocation at its address, its release is lost.
         - `object_id` is the recorded one; where that is 0, the first ids from 1 on that are free
           in the process and space are given, in the order of rows.
+
+    YAML: `lives: {use: lifetimes, from: memory}`
     """
     require(memory, _NEEDED)
     place = process_key(memory, within=["device", "space"])

@@ -1,4 +1,4 @@
-"""The stage `locate`."""
+"""Stage `locate`: the memory object that an address lay in."""
 
 from __future__ import annotations
 
@@ -46,9 +46,31 @@ def locate(
 
     Raises:
         ConfigError: `by` lacks `space` while `lifetimes` holds several, which lie in each other.
+
+    YAML: `held: {use: locate, from: {accesses: accesses, lifetimes: lives}}`
     """
     by = process_key(accesses, lifetimes, within=["device", "space"]) if by is None else by
-    require(accesses, [*by, address, *([] if time is None else [time])], "accesses")
+    found = locate_rows(accesses, lifetimes, by=by, address=address, time=time)
+    known = found >= 0
+    offset = unsigned(accesses, address) - _at(unsigned(lifetimes, "address"), found)
+    return accesses.with_columns(
+        object_id=np.where(known, _at(unsigned(lifetimes, "object_id"), found), np.uint64(0)),
+        offset=pl.when(pl.Series(known)).then(offset.astype(np.int64)),
+        known=known,
+    )
+
+
+def locate_rows(
+    accesses: pl.DataFrame,
+    lifetimes: pl.DataFrame,
+    *,
+    by: list[str],
+    address: str,
+    time: str | None,
+) -> np.ndarray:
+    """Return for each access the row of the object it lay in, -1 where none is known."""
+    asked = [address] if time is None else [address, time]
+    require(accesses, [*by, *asked], "accesses")
     require(lifetimes, [*by, "space", "address", "bytes", "object_id", "ts", "end"], "lifetimes")
     if "space" not in by and lifetimes["space"].n_unique() > 1:
         spaces = ", ".join(map(str, lifetimes["space"].unique().sort()))
@@ -56,18 +78,10 @@ def locate(
             "by", f"the lifetimes are of several spaces ({spaces}): add space, or filter them"
         )
     _, (asking, holding) = number_groups(by, accesses, lifetimes)
-    asked = unsigned(accesses, address)
     times = None if time is None else integers(accesses, time)
-    found = search(_objects(lifetimes, holding), asking, asked, times)
-    known = (found >= 0) & accesses[address].is_not_null().to_numpy()
-    if time is not None:
-        known &= accesses[time].is_not_null().to_numpy()
-    offset = asked - _at(unsigned(lifetimes, "address"), found)
-    return accesses.with_columns(
-        object_id=np.where(known, _at(unsigned(lifetimes, "object_id"), found), np.uint64(0)),
-        offset=pl.when(pl.Series(known)).then(offset.astype(np.int64)),
-        known=known,
-    )
+    found = search(_objects(lifetimes, holding), asking, unsigned(accesses, address), times)
+    unknown = accesses.select(pl.any_horizontal(pl.col(asked).is_null())).to_series().to_numpy()
+    return np.where(unknown, -1, found)
 
 
 def _objects(lifetimes: pl.DataFrame, groups: np.ndarray) -> Objects:

@@ -1,17 +1,19 @@
-"""The stage `nest`."""
+"""Stage `nest`: parents, depth and self time of spans."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pasta.nesting import parents
 from pasta.pipeline.columns import (
-    integers,
     number_groups,
     parent_rows,
     process_key,
     require,
+    spans_of,
     unsigned,
 )
 from pasta.pipeline.kernels.enclosure import self_times
@@ -26,29 +28,34 @@ def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = Fals
     Args:
         spans: rows with `span_id`, `ts` and `dur`; one without `dur` lasts to the end.
         by: columns that name a thread; default `rank`, `pid`, `tid` (and `trace` where there).
-        infer: find parents from the times even where `parent_id` is recorded, as is needed once
-            some spans were filtered out.
+        infer: find parents from the times even where `parent_id` is recorded.
 
     Returns:
-        The rows in their order, with `parent_id` (0: a root, or its parent is not among the
-        rows), `depth` (0: a root) and `self_ns` (`dur` less the union of the direct children
-        within it; null where `dur` is). Of spans that are recorded as each other's ancestors the
-        first counts as a root.
+        The rows in their order, with `parent_id` (0: a root), `depth` (0: a root) and `self_ns`
+        (`dur` less the union of the direct children within it; null where `dur` is). Recorded
+        parents are trusted if all are among the rows; else, as once some spans were filtered out,
+        parents are inferred. Of spans recorded as each other's ancestors the first is a root.
+
+    YAML: `nested: {use: nest, from: spans}`
     """
     by = process_key(spans, within=["tid"]) if by is None else by
     require(spans, [*by, "rank", "pid", "span_id", "ts", "dur"])
-    starts = integers(spans, "ts")
-    unfinished = spans["dur"].is_null().to_numpy()
-    ends = np.where(unfinished, np.iinfo(np.int64).max, starts + integers(spans, "dur"))
-    if infer or "parent_id" not in spans.columns or not (spans["parent_id"] > 0).any():
-        _, (threads,) = number_groups(by, spans)
-        above = parents(threads, starts, ends)
-    else:
-        above = parent_rows(spans, "span_id", "parent_id")
-    nested = tree(above)
+    _, (threads,) = number_groups(by, spans)
+    lasting = spans_of(spans, threads)
+    recorded = None if infer else _recorded_parents(spans)
+    nested = tree(parents(*lasting) if recorded is None else recorded)
     ids = np.append(unsigned(spans, "span_id"), np.uint64(0))
     return spans.with_columns(
         parent_id=ids[nested.parents],
         depth=nested.depths.astype(np.int32),
-        self_ns=pl.when(pl.Series(~unfinished)).then(self_times(nested.parents, starts, ends)),
+        self_ns=pl.when(pl.col("dur").is_not_null()).then(self_times(nested.parents, lasting)),
     )
+
+
+def _recorded_parents(spans: pl.DataFrame) -> Any | None:
+    """Return the row of each span's parent, if there are any and all of them are there."""
+    if "parent_id" not in spans.columns:
+        return None
+    found = parent_rows(spans, "span_id", "parent_id")
+    named = unsigned(spans, "parent_id") != 0
+    return found if named.any() and (found >= 0)[named].all() else None

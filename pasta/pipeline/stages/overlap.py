@@ -1,4 +1,4 @@
-"""The stage `overlap`."""
+"""Stage `overlap`: when intervals of two sets last at once."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ def overlap(
 
     Returns:
         Columns `by`, `start` and `duration` of disjoint intervals, in order of `by` and start.
+
+    YAML: `exposed: {use: overlap, from: {left: communication, right: compute}, by: [rank, device], keep: left_only}`
     """
     sides = [
         lasting(rows, start, duration, where) for where, rows in (("left", left), ("right", right))

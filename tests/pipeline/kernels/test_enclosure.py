@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pasta.pipeline.kernels.enclosure import innermost, self_times
+from pasta.pipeline.kernels.intervals import Intervals
 
 NEVER = 2**63 - 1
 SPANS = st.lists(
@@ -25,7 +26,7 @@ def arrays(rows, width):
 def test_innermost_is_the_last_to_start_of_those_that_last(spans, points):
     groups, starts, lengths = arrays(spans, 3)
     ends = np.where(lengths == NEVER, NEVER, starts + np.minimum(lengths, 100))
-    found = innermost(groups, starts, ends, *arrays(points, 2)).tolist()
+    found = innermost(Intervals(groups, starts, ends), *arrays(points, 2)).tolist()
     for (group, time), row in zip(points, found, strict=True):
         lasting = [
             (start, -int(end), i)
@@ -43,7 +44,8 @@ def test_self_time_is_what_no_child_covers(data):
         for _ in range(2)
     )
     parents = [data.draw(st.integers(-1, row - 1)) if row else -1 for row in range(count)]
-    found = self_times(np.array(parents, dtype=int), starts, starts + lengths).tolist()
+    spans = Intervals(np.zeros(count, dtype=int), starts, starts + lengths)
+    found = self_times(np.array(parents, dtype=int), spans).tolist()
     moments = [set(range(s, s + n)) for s, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
     for row in range(count):
         children = [moments[child] for child in range(count) if parents[child] == row]

@@ -52,9 +52,15 @@ def test_recorded_parents_are_trusted_unless_told_otherwise():
     assert columns(nest(recorded, infer=True)) == [(1, 0, 0, 80), (2, 1, 1, 20), (3, 0, 0, 30)]
 
 
-def test_a_parent_that_is_absent_or_circular_makes_a_root():
-    recorded = spans((1, 1, 0, 10), (2, 1, 0, 10), (3, 1, 0, 10), parent_id=pl.Series([77, 3, 2]))
-    assert columns(nest(recorded)) == [(1, 0, 0, 10), (2, 0, 0, 0), (3, 2, 1, 10)]
+def test_parents_are_inferred_once_some_are_filtered_out():
+    recorded = spans((1, 1, 0, 90), (2, 1, 0, 80), (3, 1, 5, 7), parent_id=pl.Series([0, 1, 2]))
+    found = nest(recorded.filter(pl.col("span_id") != 2))
+    assert columns(found) == [(1, 0, 0, 83), (3, 1, 1, 7)]
+
+
+def test_the_first_of_a_circle_is_a_root():
+    recorded = spans((2, 1, 0, 10), (3, 1, 0, 10), parent_id=pl.Series([3, 2]))
+    assert columns(nest(recorded)) == [(2, 0, 0, 0), (3, 2, 1, 10)]
 
 
 def test_ids_count_within_a_process():
