@@ -27,6 +27,7 @@ from pasta.schema import SCHEMA_VERSION, TABLES, arrow_schema
 from pasta.trace import MANIFEST, RANK_FOLDER, empty_table
 
 ROW_GROUP_ROWS = 1 << 17
+ROW_GROUP_BYTES = 1 << 24
 FILE_ROWS = 1 << 20
 SLICE_ROWS = 1 << 19
 
@@ -118,7 +119,7 @@ class _RollingFile:
         self._sorted = "ts" in self._schema.names
         self._seconds = seconds
         self._pending: list[pa.Table] = []
-        self._pending_rows = 0
+        self._pending_rows = self._pending_bytes = 0
         self._file_rows = 0
         self._files = 0
         self._opened = 0.0
@@ -130,7 +131,8 @@ class _RollingFile:
             self._opened = time.monotonic()
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
-        if self._pending_rows >= ROW_GROUP_ROWS:
+        self._pending_bytes += rows.nbytes
+        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
             self._write_row_group()
         late = self._seconds is not None and time.monotonic() - self._opened >= self._seconds
         if self._file_rows >= FILE_ROWS or late:
@@ -158,11 +160,16 @@ class _RollingFile:
             rows = rows.sort_by("ts")
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self._temporary, self._schema, compression="lz4", write_statistics=["ts"]
+                self._temporary,
+                self._schema,
+                compression="lz4",
+                write_statistics=["ts"],
+                use_dictionary=_texts(self._schema),
             )
         self._writer.write_table(rows)
         self._file_rows += rows.num_rows
-        self._pending, self._pending_rows = [], 0
+        self._pending = []
+        self._pending_rows = self._pending_bytes = 0
 
 
 def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
@@ -235,5 +242,20 @@ def _time_slices(parts: list[Path]) -> list[pl.Expr]:
 def _write_file(path: Path, table: str, frame: pl.DataFrame) -> None:
     temporary = path.with_name(f".{path.name}")
     rows = conform(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
-    pq.write_table(rows, temporary, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    pq.write_table(
+        rows,
+        temporary,
+        compression="zstd",
+        row_group_size=ROW_GROUP_ROWS,
+        use_dictionary=_texts(rows.schema),
+    )
     temporary.rename(path)
+
+
+def _texts(schema: pa.Schema) -> list[str]:
+    """Return the Parquet columns that are worth a dictionary: numbers rarely repeat enough."""
+    return [
+        field.name if pa.types.is_string(field.type) else f"{field.name}.list.element"
+        for field in schema
+        if pa.types.is_string(field.type) or pa.types.is_list(field.type)
+    ]

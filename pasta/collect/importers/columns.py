@@ -22,7 +22,7 @@ class Columns:
         self._losses = losses
         self._renumbered: dict[str, dict[Any, int]] = {}
 
-    def numbers(self, values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
+    def numbers(self, values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array[Any]:
         """Return whole numbers as type `kind`; what is none is null and counted."""
         try:
             return pa.array(values, kind)
@@ -39,7 +39,7 @@ class Columns:
         self._losses.fault(f"{name} is not a whole number that fits: read as null", lost)
         return pa.array(fitted, kind)
 
-    def ids(self, values: Sequence[Any], name: str) -> pa.Array:
+    def ids(self, values: Sequence[Any], name: str) -> pa.Array[Any]:
         """Return ids as u64: absent and negative ones are 0, too large ones get a new number."""
         try:
             return pc.fill_null(pa.array(values, pa.uint64()), 0)
@@ -60,7 +60,7 @@ class Columns:
             self._losses.skip(f"{name} that is text or too large: renumbered")
         return known[value]
 
-    def texts(self, values: Sequence[Any]) -> pa.Array:
+    def texts(self, values: Sequence[Any]) -> pa.Array[Any]:
         """Return texts; what is none is written out."""
         try:
             return pa.array(values, pa.string())
@@ -89,7 +89,7 @@ class Interned:
         self._kind = kind
         self._known: dict[bytes, Any] = {}
 
-    def column(self, raws: Iterable[Any]) -> pa.Array:
+    def column(self, raws: Iterable[Any]) -> pa.Array[Any]:
         """Return the column of the values whose raw texts are `raws`; empty text is null."""
         if len(self._known) > self._HELD_MAX:
             self._known.clear()

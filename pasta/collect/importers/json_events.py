@@ -226,7 +226,10 @@ class EventReader(Generic[E]):
             what is wrong.
         """
         problem = ""
-        for text in dict.fromkeys((piece, _repair(piece))):
+        for repair in (bytes, _repair):
+            text = repair(piece)
+            if repair is _repair and text == piece:
+                break
             array = b"[" + text + b"]"
             try:
                 events = self._decode(array)
@@ -238,7 +241,7 @@ class EventReader(Generic[E]):
                     return *closed, _CLOSED
                 problem = problem or str(error)
             else:
-                if text is not piece:
+                if repair is _repair:
                     self._losses.fault(
                         "event with control characters, bad escapes, inf or nan: repaired",
                         where=f"byte {self._offset} or later",

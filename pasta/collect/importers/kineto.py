@@ -148,17 +148,17 @@ def _add_instants(events: list[Event], tables: KinetoTables, losses: Losses) -> 
     losses.skip("instant event (marks of the recording and others): left out", others)
 
 
-def _constant_level(level: str) -> Callable[[list[str]], pa.Array]:
+def _constant_level(level: str) -> Callable[[list[str]], pa.Array[Any]]:
     return lambda names: pa.repeat(pa.scalar(level, pa.string()), len(names))
 
 
-def _annotation_level(names: list[str]) -> pa.Array:
+def _annotation_level(names: list[str]) -> pa.Array[Any]:
     texts = pa.array(names, pa.string())
     phase = pc.if_else(pc.match_substring_regex(texts, _PHASE), "phase", "annotation")
     return pc.if_else(pc.match_substring_regex(texts, _STEP), "step", phase)
 
 
-def _function_level(names: list[str]) -> pa.Array:
+def _function_level(names: list[str]) -> pa.Array[Any]:
     module = pc.starts_with(pa.array(names, pa.string()), _MODULE)
     return pc.if_else(module, "module", "function")
 

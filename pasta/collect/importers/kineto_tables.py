@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -55,7 +56,7 @@ class KinetoTables:
     """
 
     def __init__(self, part: PartWriter, losses: Losses) -> None:
-        self.host_threads: dict[tuple[Any, Any], int] = {}
+        self.host_threads: Counter[tuple[Any, Any]] = Counter()
         self.devices: set[int] = set()
         self.first: int | None = None
         self.last: int | None = None
@@ -68,7 +69,7 @@ class KinetoTables:
         self._types = Interned(_texts, pa.list_(pa.string()))
         self._members = Interned(collectives.parse_members, pa.list_(pa.int64()))
 
-    def add_spans(self, events: list[Event], level: Callable[[list[str]], pa.Array]) -> None:
+    def add_spans(self, events: list[Event], level: Callable[[list[str]], pa.Array[Any]]) -> None:
         """Append operators, annotations or Python functions to `span`."""
         events, ts, dur = self._timed(events)
         arguments = _decode(events, SpanArguments, _SPAN_ARGUMENTS)
@@ -136,10 +137,7 @@ class KinetoTables:
             "shared_bytes": self._columns.numbers(get("shared"), _U32, "shared memory"),
         }
         for shape in ("grid", "block"):
-            values = get(shape)
-            for axis, place in zip("xyz", range(3), strict=True):
-                sizes = [_item(value, place) for value in values]
-                columns[f"{shape}_{axis}"] = self._columns.numbers(sizes, _U32, shape)
+            columns |= self._shape_columns(shape, get(shape))
         self._append("kernel", columns)
         self._add_device_communication(events, columns)
 
@@ -224,12 +222,12 @@ class KinetoTables:
             },
         )
 
-    def _append(self, table: str, columns: dict[str, pa.Array]) -> None:
+    def _append(self, table: str, columns: dict[str, pa.Array[Any]]) -> None:
         self._part.append(table, pa.RecordBatch.from_pydict(columns))
 
     def _timed(
         self, events: list[Event], *, instants: bool = False
-    ) -> tuple[list[Event], pa.Array, pa.Array]:
+    ) -> tuple[list[Event], pa.Array[Any], pa.Array[Any]]:
         """Return the events that have a start, with starts and durations."""
         ts, sound = nanoseconds([event.ts for event in events])
         sound &= ts > 0
@@ -253,7 +251,7 @@ class KinetoTables:
 
     def _durations(
         self, events: list[Event], ts: NDArray[np.int64]
-    ) -> tuple[pa.Array, NDArray[np.int64]]:
+    ) -> tuple[pa.Array[Any], NDArray[np.int64]]:
         raws = [event.dur for event in events]
         dur, known = nanoseconds(raws)
         negative = known & (dur < 0)
@@ -272,13 +270,14 @@ class KinetoTables:
         known &= ~negative
         return pa.array(dur, mask=~known), ts + np.where(known, dur, 0)
 
-    def _threads(self, events: list[Event]) -> pa.Array:
+    def _threads(self, events: list[Event]) -> pa.Array[Any]:
         """Return the host thread of each event; text that is no number gets a number."""
-        seen = self.host_threads
-        for event in events:
-            key = (event.pid, event.tid)
-            seen[key] = seen.get(key, 0) + 1
-        return pa.array([self.thread_number(event.tid) for event in events], _I64)
+        tids = [event.tid for event in events]
+        self.host_threads.update(zip([event.pid for event in events], tids, strict=True))
+        try:
+            return pa.array(tids, _I64)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            return pa.array([self.thread_number(tid) for tid in tids], _I64)
 
     def thread_number(self, tid: Any) -> int:
         """Return the thread id for what the file has as `tid`."""
@@ -295,7 +294,7 @@ class KinetoTables:
 
     def _device_columns(
         self, events: list[Event], get: Callable[[str], list[Any]]
-    ) -> dict[str, pa.Array]:
+    ) -> dict[str, pa.Array[Any]]:
         """Return device, correlation, external_id, context and stream.
 
         Where the arguments lack them, the event's pid is the device and its tid the stream.
@@ -318,7 +317,22 @@ class KinetoTables:
             "stream": self._columns.numbers(streams, _I64, "stream"),
         }
 
-    def _external(self, get: Callable[[str], list[Any]], correlation: pa.Array) -> pa.Array:
+    def _shape_columns(self, name: str, shapes: list[Any]) -> dict[str, pa.Array[Any]]:
+        """Return the columns of x, y and z of launch shapes such as `[32, 1, 1]`."""
+        try:
+            table = np.array(shapes, dtype=np.uint32)
+        except (ValueError, TypeError, OverflowError):
+            table = np.zeros(0)
+        if table.shape == (len(shapes), 3):
+            axes = [pa.array(table[:, place]) for place in range(3)]
+        else:
+            axes = [
+                self._columns.numbers([_item(shape, place) for shape in shapes], _U32, name)
+                for place in range(3)
+            ]
+        return {f"{name}_{axis}": values for axis, values in zip("xyz", axes, strict=True)}
+
+    def _external(self, get: Callable[[str], list[Any]], correlation: pa.Array[Any]) -> pa.Array[Any]:
         """Return the operators' ids; one that repeats the correlation tells no operator."""
         values = get("external")
         old = get("external_2021")
@@ -330,7 +344,7 @@ class KinetoTables:
         )
         return pa.array(np.where(repeated, np.uint64(0), external))
 
-    def _stack_ids(self, stacks: Sequence[Any]) -> pa.Array:
+    def _stack_ids(self, stacks: Sequence[Any]) -> pa.Array[Any]:
         if not any(stacks):
             return pa.array(np.zeros(len(stacks), dtype=np.uint64))
         new: list[tuple[int, str]] = []
@@ -369,11 +383,13 @@ class KinetoTables:
             },
         )
 
-    def _add_device_communication(self, events: list[Event], columns: dict[str, pa.Array]) -> None:
+    def _add_device_communication(self, events: list[Event], columns: dict[str, pa.Array[Any]]) -> None:
+        told = b"Collective name" in b"".join([event.args for event in events])
         rows = [
             row
             for row, event in enumerate(events)
-            if collectives.is_communication(event.name) or b"Collective name" in bytes(event.args)
+            if collectives.is_communication(event.name)
+            or (told and b"Collective name" in bytes(event.args))
         ]
         if not rows:
             return
@@ -392,7 +408,7 @@ class KinetoTables:
             | self._communication_columns(arguments, operations),
         )
 
-    def _add_host_communication(self, events: list[Event], ts: pa.Array, dur: pa.Array) -> None:
+    def _add_host_communication(self, events: list[Event], ts: pa.Array[Any], dur: pa.Array[Any]) -> None:
         """Append `record_param_comms` with arguments: the only trace of collectives on CPUs."""
         rows = [row for row, event in enumerate(events) if event.name == "record_param_comms"]
         arguments = _decode(
@@ -422,7 +438,7 @@ class KinetoTables:
 
     def _communication_columns(
         self, arguments: list[CommunicationArguments], operations: list[str]
-    ) -> dict[str, pa.Array]:
+    ) -> dict[str, pa.Array[Any]]:
         get = _getter(arguments)
         groups = [
             str(group if group is not None else number if number is not None else "")
@@ -489,14 +505,14 @@ def _getter(arguments: list[Any]) -> Callable[[str], list[Any]]:
     return lambda name: list(map(attrgetter(name), arguments))
 
 
-def _positive(numbers: pa.Array, lowest: int) -> pa.Array:
+def _positive(numbers: pa.Array[Any], lowest: int) -> pa.Array[Any]:
     """Return `numbers` with null in place of what is less than `lowest`: it means none."""
     if numbers.null_count == len(numbers):
         return numbers
     return pc.if_else(pc.less(numbers, lowest), pa.scalar(None, numbers.type), numbers)
 
 
-def _repeated(text: str, count: int) -> pa.Array:
+def _repeated(text: str, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
