@@ -18,10 +18,10 @@ def render_html(report: Report) -> str:
         lines.append(_table(["fact", "value"], rows))
     for part in report.parts:
         if isinstance(part, TablePart):
-            columns = part.rows.columns
+            columns = part.shown.columns
             cells = [
                 [human(value, name) for name, value in zip(columns, row, strict=True)]
-                for row in part.rows.head(part.limit).iter_rows()
+                for row in part.shown.iter_rows()
             ]
             lines.append(
                 f"<h4>{escape(part.title)}</h4>" + _table(list(map(heading, columns)), cells)

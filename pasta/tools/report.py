@@ -21,12 +21,19 @@ MOST_FINDINGS = 5
 
 @dataclass(frozen=True)
 class TablePart:
-    """A table of the report; `limit` rows are shown to people, all are in JSON."""
+    """A table of the report; people see `columns` and `limit` rows of it, programs all."""
 
     name: str
     title: str
     rows: pl.DataFrame
+    columns: Sequence[str] | None = None
     limit: int = 20
+
+    @property
+    def shown(self) -> pl.DataFrame:
+        """The rows and columns for people."""
+        rows = self.rows.head(self.limit)
+        return rows if self.columns is None else rows.select(self.columns)
 
 
 @dataclass(frozen=True)
@@ -145,9 +152,9 @@ def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
         missing = [column for column in columns if column not in rows.columns]
         if missing:
             raise ConfigError(f"{item.path}.columns", f"no column {', '.join(missing)} in '{name}'")
-        rows = rows.select(columns)
     title = fill_template(str(item.options.get("title", name)), {}, item.path, report.parameters)
-    report.parts.append(TablePart(name, title, rows, item.options.get("limit", 20)))
+    limit = item.options.get("limit", 20)
+    report.parts.append(TablePart(name, title, rows, columns, limit))
 
 
 def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:

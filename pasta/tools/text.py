@@ -49,22 +49,22 @@ def _facts_table(facts: dict[str, Any]) -> Table:
 
 
 def _print_table(part: TablePart, console: Console) -> None:
-    rows = _without_constant_columns(part.rows)
+    rows = _without_constant_columns(part.shown)
     if rows.height == 0:
         console.print(Text(f"{part.title}: no rows", style="italic"))
         return
     console.print(Text(part.title, style="bold"))
-    columns = [_Column(name, rows.head(part.limit)) for name in rows.columns]
+    columns = [_Column(name, rows) for name in rows.columns]
     shown = _that_fit(columns, console.width)
-    if len(shown) < len(columns) and min(rows.height, part.limit) <= _TRANSPOSED_ROWS:
+    if len(shown) < len(columns) and rows.height <= _TRANSPOSED_ROWS:
         console.print(_tall_table(columns))
     else:
         console.print(_wide_table(shown, console.width))
     remarks = []
-    if len(shown) < len(columns) and min(rows.height, part.limit) > _TRANSPOSED_ROWS:
+    if len(shown) < len(columns) and rows.height > _TRANSPOSED_ROWS:
         remarks.append("too narrow for " + ", ".join(c.heading for c in columns[len(shown) :]))
-    if rows.height > part.limit:
-        remarks.append(f"{part.limit} of {rows.height:,} rows")
+    if part.rows.height > part.limit:
+        remarks.append(f"{part.limit} of {part.rows.height:,} rows")
     if remarks:
         console.print(Text("; ".join([*remarks, "all with --format json"]), style="dim"))
 

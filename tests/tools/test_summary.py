@@ -1,0 +1,22 @@
+"""`summary` counts rows and losses."""
+
+from __future__ import annotations
+
+import pasta
+
+
+def test_counts_by_table_and_rank(make_trace):
+    trace = make_trace(
+        kernel=[
+            {"device": 0, "launch_id": 1, "ts": 100, "dur": 50, "name": "a"},
+            {"device": 0, "launch_id": 2, "ts": 200, "dur": None, "name": "b", "rank": 3},
+        ],
+        loss=[{"collector": "x", "reason": "dropped", "count": 7}],
+    )
+    report = pasta.run("summary", trace=trace)
+    rows = report.tables["tables"].select("rank", "table", "rows", "start_ns", "end_ns").rows()
+    assert rows == [(0, "kernel", 1, 0, 50), (3, "kernel", 1, 100, 100), (0, "loss", 1, None, None)]
+    assert report.facts["rows"] == 3
+    assert report.facts["ranks"] == 2
+    assert report.facts["lost"] == 7
+    assert report.losses == [{"collector": "x", "reason": "dropped", "count": 7, "first_ts": None}]

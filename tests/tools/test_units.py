@@ -1,0 +1,52 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from pasta.errors import ConfigError
+from pasta.tools.units import fill_template, heading, human, shorten
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "expected"),
+    [
+        (999, "dur", "999 ns"),
+        (1_500, "busy_ns", "1.50 us"),
+        (3_600_000_000_000, "span_ns", "1.00 h"),
+        (1_536, "bytes", "1.50 KiB"),
+        (5 * 2**30, "live_bytes", "5.00 GiB"),
+        (0.1234, "busy_share", "12.3 %"),
+        (1_234_567, "calls", "1,234,567"),
+        (1_234_567, "span_id", "1234567"),
+        (1_900_000_000_000_000_000, "start_ts", "1900000000000000000"),
+        (None, "dur", "-"),
+        ([1, 2], "members", "1, 2"),
+        (2.5, "ratio", "2.5"),
+    ],
+)
+def test_human(value, column, expected):
+    assert human(value, column) == expected
+
+
+def test_templates_take_columns_parameters_and_kinds():
+    row = {"share": 0.25, "n": 5, "name": "k"}
+    text = "{name} {share} {n:bytes} {top}"
+    assert fill_template(text, row, "p", {"top": 3}) == "k 25.0 % 5 B 3"
+    with pytest.raises(ConfigError, match="names 'nmae'; there are: share, n, name, top"):
+        fill_template("{nmae}", row, "p", {"top": 3})
+
+
+def test_templates_evaluate_nothing():
+    assert fill_template("{name.__class__} {0}", {"name": "k"}, "p", {}) == "{name.__class__} {0}"
+
+
+def test_long_names_keep_both_ends():
+    text = shorten("void " + "x" * 500 + "<end>", 30)
+    assert len(text) == 30
+    assert text.startswith("void ")
+    assert text.endswith("<end>")
+
+
+def test_headings_drop_units():
+    assert heading("device_idle_ns") == "device idle"

@@ -1,0 +1,95 @@
+"""`working_set` on touches whose answer is worked out by hand."""
+
+from __future__ import annotations
+
+import pasta
+
+
+def allocate(ts, address, size, thing, space="tensor"):
+    return {"ts": ts, "device": 0, "tid": 1, "event": "allocate", "space": space, "address": address, "bytes": size, "object_id": thing}  # fmt: skip
+
+
+def release(ts, address, size, thing, space="tensor"):
+    return {**allocate(ts, address, size, thing, space), "event": "release"}
+
+
+def touch(launch, thing, space="tensor", unique=None, **more):
+    return {"device": 0, "launch_id": launch, "span_id": 0, "space": space, "object_id": thing, "unique_bytes": unique, **more}  # fmt: skip
+
+
+MEMORY = [
+    allocate(0, 0, 1_000, 1, "device"),
+    allocate(1, 0, 100, 1),
+    allocate(2, 100, 200, 2),
+    release(50, 0, 100, 1),
+    allocate(60, 0, 400, 3),
+]
+KERNELS = [
+    {"device": 0, "launch_id": 1, "ts": 10, "dur": 5, "name": "first"},
+    {"device": 0, "launch_id": 2, "ts": 70, "dur": 5, "name": "second"},
+    {"device": 0, "launch_id": 3, "ts": 80, "dur": 5, "name": "third"},
+]
+TOUCHES = [
+    touch(1, 1, unique=8),
+    touch(1, 2, unique=16),
+    touch(2, 3, unique=400),
+    touch(3, 2, unique=1),
+    touch(3, 0),
+    touch(1, 1, "device", unique=24),
+    touch(2, 1, "device", unique=400),
+    touch(3, 2, unique=1, block=0),
+    touch(3, 2, unique=1, pc=16),
+    {**touch(0, 1, unique=99), "span_id": 7},
+]
+
+
+def run(make_trace, **tables):
+    given = {"memory": MEMORY, "kernel": KERNELS, "touch": TOUCHES, **tables}
+    return pasta.run("working_set", trace=make_trace(**given))
+
+
+def test_launches_by_hand(make_trace):
+    """Tensor sets 300, 400, 200; live tensors at launch 300, 600, 600; peak 600."""
+    report = run(make_trace)
+    rows = {row["space"]: row for row in report.tables["sorted"].to_dicts()}
+    tensor, device = rows["tensor"], rows["device"]
+    assert (tensor["units"], device["units"]) == (3, 2)
+    assert tensor["working_set_bytes"] == 400
+    assert tensor["smallest_bytes"] == 200
+    assert tensor["mean_bytes"] == 300
+    assert tensor["median_bytes"] == 300
+    assert tensor["p90_bytes"] == 380
+    assert tensor["unique_bytes"] == 400
+    assert tensor["mean_footprint_bytes"] == 500
+    assert tensor["footprint_bytes"] == 600
+    assert tensor["ratio"] == 1.5
+    assert tensor["unknown_objects"] == 1
+    assert device["working_set_bytes"] == 1_000
+    assert device["footprint_bytes"] == 1_000
+    assert device["unique_bytes"] == 400
+
+
+def test_facts_are_of_the_finest_space(make_trace):
+    facts = run(make_trace).facts
+    assert facts["working_set_bytes"] == 400
+    assert facts["footprint_bytes"] == 600
+    assert facts["ratio"] == 1.5
+    without_tensors = [row for row in TOUCHES if row["space"] == "device"]
+    assert run_facts(make_trace, without_tensors)["working_set_bytes"] == 1_000
+
+
+def run_facts(make_trace, touches):
+    trace = make_trace("other", memory=MEMORY, kernel=KERNELS, touch=touches)
+    return pasta.run("working_set", trace=trace).facts
+
+
+def test_operators_where_there_are_no_kernels(make_trace):
+    spans = [{"tid": 1, "ts": 5, "dur": 3, "span_id": 7, "level": "operator", "name": "aten::add"}]
+    trace = make_trace(memory=MEMORY, span=spans, touch=[TOUCHES[-1]])
+    report = pasta.run("working_set", trace=trace)
+    row = report.tables["largest"].to_dicts()[0]
+    assert (row["name"], row["working_set_bytes"], row["live_bytes"]) == ("aten::add", 100, 300)
+
+
+def test_unknown_objects_are_a_finding(make_trace):
+    assert any("outside every known object" in finding for finding in run(make_trace).findings)
