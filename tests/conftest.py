@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +23,14 @@ def samples() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no sample traces at {folder}; set PASTA_SAMPLES to their folder")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep imports out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PASTA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 TraceMaker = Callable[..., Trace]

@@ -1,0 +1,57 @@
+"""Every shipped tool gives the same answer however its trace is cut into files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from polars.testing import assert_frame_equal
+
+import pasta
+from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
+from pasta.trace import Trace
+
+ROWS_PER_FILE = 97
+IMPORTED = ["tracelens_b200_eager_rank0of8", "tracelens_h100_bert_small"]
+NEEDED = {
+    "kernel_frequency": "kernel",
+    "device_time": "kernel",
+    "working_set": "touch",
+    "memory_timeline": "memory",
+}
+
+
+@pytest.fixture(scope="module")
+def traces(samples, tmp_path_factory):
+    """The shipped trace and real profiles, whole and cut into files of a few rows."""
+    base = tmp_path_factory.mktemp("engines")
+    whole = {name: pasta.open(samples / "kineto" / f"{name}.json.gz") for name in IMPORTED}
+    whole["gpt_cpu"] = Trace.open(SHIPPED_TRACE)
+    return {name: (trace, cut(trace, base / name)) for name, trace in whole.items()}
+
+
+def cut(trace: Trace, folder: Path) -> Trace:
+    for table in trace.tables():
+        (folder / table).mkdir(parents=True)
+        rows = pq.read_table(trace.files(table)[0])
+        for number, start in enumerate(range(0, rows.num_rows, ROWS_PER_FILE)):
+            part = rows.slice(start, ROWS_PER_FILE)
+            pq.write_table(part, folder / table / f"{number:06d}.parquet", row_group_size=10)
+    (folder / "trace.json").write_text(json.dumps(trace.info))
+    return Trace.open(folder)
+
+
+@pytest.mark.parametrize("source", [*IMPORTED, "gpt_cpu"])
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_tiny_files_change_nothing(traces, tool, source):
+    whole, tiny = traces[source]
+    if NEEDED.get(tool, "span") not in whole.tables():
+        pytest.skip(f"{source} has no table {NEEDED[tool]}")
+    expected, found = pasta.run(tool, trace=whole), pasta.run(tool, trace=tiny)
+    assert found.facts == pytest.approx(expected.facts)
+    assert list(found.tables) == list(expected.tables)
+    for name, rows in expected.tables.items():
+        columns = [column for column in rows.columns if column != "trace"]
+        assert_frame_equal(found.tables[name].select(columns), rows.select(columns))
