@@ -83,26 +83,28 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
             if rows.schema[name] != inputs[0].schema[name]:
                 found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
                 raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
-    varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
+    first = pl.concat([rows.select(by).head(1) for rows in inputs]).head(1)
+    varying = [
+        name for name in by if not all(rows[name].eq_missing(first[name]).all() for rows in inputs)
+    ]
     if not varying:
-        keys = pl.concat([rows.select(by).head(1) for rows in inputs]).head(1)
-        return keys, [np.zeros(rows.height, dtype=np.int64) for rows in inputs]
-    keys = pl.concat([rows.select(by).unique(varying) for rows in inputs])
-    keys = keys.unique(varying).sort(by)
-    return keys, [_places(keys.select(varying), rows) for rows in inputs]
-
-
-def _constant(columns: Sequence[pl.Series]) -> bool:
-    """Tell whether all values of all `columns` are one."""
-    first = pl.concat([column.head(1) for column in columns]).head(1)
-    return all(bool(column.eq_missing(first).all()) for column in columns)
+        return first, [np.zeros(rows.height, dtype=np.int64) for rows in inputs]
+    distinct = pl.concat([rows.select(varying).unique() for rows in inputs]).unique().sort(varying)
+    keys = pl.DataFrame(
+        [distinct[n] if n in varying else first[n].new_from_index(0, distinct.height) for n in by]
+    )
+    return keys, [_places(distinct, rows) for rows in inputs]
 
 
 def _places(keys: pl.DataFrame, rows: pl.DataFrame) -> Any:
     """Return for each row the place of its values among `keys`, which are sorted."""
-    column = keys.to_series()
-    if keys.width == 1 and column.dtype.is_integer() and column.null_count() == 0:
-        return np.searchsorted(column.to_numpy(), rows[column.name].to_numpy())
+    values = keys.to_series()
+    if keys.width == 1 and values.null_count() == 0:
+        column = rows[values.name]
+        if values.dtype.is_integer():
+            return np.searchsorted(values.to_numpy(), column.to_numpy())
+        if values.dtype == pl.String:
+            return column.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
     numbered = keys.with_columns(pl.int_range(pl.len()).alias(_GROUP))
     return (
         rows.select(keys.columns)

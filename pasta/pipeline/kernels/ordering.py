@@ -63,8 +63,16 @@ def distinct(values: Any) -> Any:
 
 
 def numbered(values: Any) -> tuple[Any, Any]:
-    """Return the distinct values in order, and for each value its place among them."""
+    """Return the distinct values in order, and for each value its place among them.
+
+    Values of a narrow range are ticked off in a table, others are sorted.
+    """
     xp = array_namespace(values)
+    if len(values) and int(values.max()) - int(values.min()) < 4 * len(values):
+        lowest = values.min()
+        ticked = xp.zeros(int(values.max() - lowest) + 1, dtype=bool)
+        ticked[values - lowest] = True
+        return xp.flatnonzero(ticked) + lowest, (xp.cumsum(ticked) - 1)[values - lowest]
     order = order_by(values)
     new = changes(values[order])
     places = xp.empty(len(values), dtype=xp.int64)

@@ -41,12 +41,13 @@ def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
     """
     require(memory, _NEEDED)
     place = process_key(memory, within=["device", "space"])
-    events = memory.drop_nulls(["ts", "address"])
-    events = events.filter(pl.col("event").is_in(["allocate", "release"]))
+    details = [name for name in _DETAILS if name in names(memory)]
+    kinds = pl.col("event").is_in(["allocate", "release"])
+    events = memory.filter(kinds).drop_nulls(["ts", "address"])
     allocates = (events["event"] == "allocate").to_numpy()
     _, (places,) = number_groups([*place, "address"], events)
+    events = events.select([*place, "address", "bytes", "object_id", "ts", *details])
     rows = _lives(events, match(places, integers(events, "ts"), allocates), allocates)
-    details = [name for name in _DETAILS if name in names(memory)]
     columns = [*place, "address", "bytes", "object_id", "ts", "end", "dur"]
     rows = rows.select([*columns, "began_before", "open", "replaced", *details])
     order = ["ts", "end", *place, "address", "bytes", "object_id"]
