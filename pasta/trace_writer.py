@@ -58,9 +58,10 @@ class TraceWriter:
         }
         self._write_manifest()
 
-    def part(self, rank: int | None = None) -> PartWriter:
+    def part(self, rank: int | None = None, *, file_seconds: float | None = None) -> PartWriter:
         """Return a writer for one rank's tables; `None` where the run has one process."""
-        return PartWriter(self.path if rank is None else self.path / RANK_FOLDER.format(rank))
+        folder = self.path if rank is None else self.path / RANK_FOLDER.format(rank)
+        return PartWriter(folder, file_seconds=file_seconds)
 
     def finish(self, **info: Any) -> None:
         """Mark the trace complete and add what is known only now, as `ended="exit 0"`."""

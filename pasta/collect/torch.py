@@ -138,7 +138,7 @@ class Recorder:
             end = self._trace.clock()
             if before is not None:
                 self._guarded("operator", self._after_operator, before, result, start, end)
-        self._trace.write_if_full()
+        self._trace.write_if_due(end)
         return result
 
     def module_begins(self, module: Any) -> None:

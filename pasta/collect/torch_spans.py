@@ -107,9 +107,7 @@ class Spans:
             self._losses.count(HELD_STEP, self._clock())
             self._step_is_over = True
             return
-        self._step_from = self._clock()
-        if len(stack) == 2:
-            self._close_from(stack, 1)
+        self._step_from = self._close_from(stack, 1)
 
     def finish(self) -> None:
         """Close whatever the calling thread has open, the run included."""
@@ -137,7 +135,8 @@ class Spans:
         stack.append(span)
         return span
 
-    def _close_from(self, stack: list[Open], depth: int) -> None:
+    def _close_from(self, stack: list[Open], depth: int) -> int:
+        """Close the spans from `depth` on, and the step if it waited for them; return when."""
         end = self._clock()
         for span in reversed(stack[depth:]):
             self._rows.append(self._row(span, end))
@@ -146,6 +145,7 @@ class Spans:
             self._step_is_over = False
             self._step_from = end
             self._rows.append(self._row(stack.pop(), end))
+        return end
 
     def _row(self, span: Open, end: int) -> tuple[Any, ...]:
         ids = (span.span_id, span.parent_id)

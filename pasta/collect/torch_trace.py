@@ -22,6 +22,8 @@ from pasta.schema import arrow_schema
 from pasta.trace_writer import TraceWriter
 
 COLLECTOR = "torch"
+FILE_SECONDS = 1.0
+"""How long rows wait before they are on disk, so that a killed program leaves them behind."""
 
 
 class TorchTrace:
@@ -43,7 +45,9 @@ class TorchTrace:
         self._started = self.clock()
         self._common = {"rank": int(os.environ.get("RANK", "0")), "pid": os.getpid()}
         self._writer = TraceWriter(path, self._info(name))
-        self._part = self._writer.part(self._common["rank"] if world_size() > 1 else None)
+        rank = self._common["rank"] if world_size() > 1 else None
+        self._part = self._writer.part(rank, file_seconds=FILE_SECONDS)
+        self._write_at = self._started
         self.spans = self._rows("span", SPAN_COLUMNS, external_id=0, stack_id=0)
         self.memory = self._rows("memory", MEMORY_COLUMNS, space="tensor", stack_id=0)
         self.touches = self._rows(
@@ -67,9 +71,11 @@ class TorchTrace:
             self.losses.count(reason, self.clock())
             return None
 
-    def write_if_full(self) -> None:
-        """Write the waiting rows where a batch of them has gathered."""
-        if self.spans.full or self.memory.full or self.touches.full:
+    def write_if_due(self, now: int) -> None:
+        """Write the waiting rows where a batch of them has gathered, or waited long enough."""
+        full = self.spans.full or self.memory.full or self.touches.full
+        if full or now >= self._write_at:
+            self._write_at = now + int(FILE_SECONDS * 1e9)
             self.guarded("write", self._write)
 
     def finish(self, ended: str) -> None:

@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import collections
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import polars as pl
+import pytest
+
+import pasta
+from pasta.errors import CollectError, TraceError
+from pasta.trace import Trace
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+
+from pasta.collect.torch import record  # noqa: E402
+from pasta.collect.torch_memory import Storages  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU())
+        self.head = torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.head(self.layers(x))
+
+
+def train(model, steps: int = 1) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(5, 8)).square().mean().backward()
+        optimizer.step()
+
+
+def spans(recorder) -> pl.DataFrame:
+    return recorder.trace().scan("span").collect().sort("span_id")
+
+
+def parents(table: pl.DataFrame) -> dict[int, str]:
+    """Name of each span's parent, by span."""
+    names = table.select(pl.col("span_id").alias("parent_id"), pl.col("name").alias("parent"))
+    joined = table.join(names, on="parent_id", how="left")
+    return dict(joined.select("span_id", "parent").rows())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "trace"
+
+
+def test_levels_nest_from_run_to_operator(path):
+    with record("run1", path) as recorder:
+        train(Model())
+    table = spans(recorder)
+    assert table.filter(pl.col("level") != "operator").select("level", "name").rows() == [
+        ("run", "run1"),
+        ("step", "step 0"),
+        ("phase", "forward"),
+        ("module", "Model"),
+        ("module", "layers (Sequential)"),
+        ("module", "layers.0 (Linear)"),
+        ("module", "layers.1 (ReLU)"),
+        ("module", "head (Linear)"),
+        ("phase", "backward"),
+        ("phase", "optimizer"),
+    ]
+    parent = parents(table)
+    named = {row["name"]: parent[row["span_id"]] for row in table.iter_rows(named=True)}
+    assert named["layers.1 (ReLU)"] == "layers (Sequential)"
+    assert named["layers (Sequential)"] == "Model"
+    assert named["Model"] == "forward"
+    assert named["forward"] == named["backward"] == named["optimizer"] == "step 0"
+    assert named["step 0"] == "run1"
+    assert named["aten::relu"] == "layers.1 (ReLU)"
+    assert named["aten::threshold_backward"] == "backward"
+    products = table.filter(pl.col("name") == "aten::addmm")
+    assert [parent[i] for i in products["span_id"]] == ["layers.0 (Linear)", "head (Linear)"]
+
+
+def test_children_lie_inside_their_parents_and_apart_from_each_other(path):
+    with record("run1", path) as recorder:
+        train(Model(), steps=2)
+    table = spans(recorder).with_columns(end=pl.col("ts") + pl.col("dur"))
+    both = table.join(table, left_on="parent_id", right_on="span_id", suffix="_parent")
+    assert both.height == table.height - 1
+    assert (both["ts"] >= both["ts_parent"]).all()
+    assert (both["end"] <= both["end_parent"]).all()
+    siblings = table.sort("ts", "span_id").group_by("parent_id", maintain_order=True)
+    gaps = siblings.agg((pl.col("ts") - pl.col("end").shift()).min().alias("gap"))
+    assert gaps["gap"].drop_nulls().min() >= 0
+
+
+def test_shapes_and_types_of_inputs(path):
+    with record("run1", path) as recorder:
+        torch.addmm(torch.ones(4), torch.ones(2, 3), torch.ones(3, 4))
+        torch.stack([torch.ones(2), torch.ones(2, dtype=torch.float32)])
+        torch.tensor([1, 2]).sum()
+    rows = {row["name"]: row for row in spans(recorder).iter_rows(named=True)}
+    assert rows["aten::addmm"]["input_shapes"] == ["4", "2x3", "3x4", "", ""]
+    assert rows["aten::addmm"]["input_types"] == ["float32"] * 3 + ["", ""]
+    assert rows["aten::stack"]["input_shapes"] == ["2;2", ""]
+    assert rows["aten::stack"]["input_types"] == ["float32;float32", ""]
+    assert rows["aten::sum"]["input_types"][0] == "int64"
+
+
+def test_backward_operators_carry_the_number_of_their_forward(path):
+    with record("run1", path) as recorder:
+        train(Model())
+    table = spans(recorder).filter(pl.col("sequence").is_not_null())
+    by_number = {
+        names[0]: names[1:]
+        for _, names in table.group_by("sequence", maintain_order=True).agg("name").iter_rows()
+    }
+    assert by_number["aten::relu"] == ["aten::detach", "aten::threshold_backward"]
+    assert "aten::mm" in by_number["aten::addmm"]
+
+
+def test_steps_end_with_the_optimizer(path):
+    with record("run1", path) as recorder:
+        train(Model(), steps=3)
+    table = spans(recorder)
+    steps = table.filter(pl.col("level") == "step")
+    assert steps["name"].to_list() == ["step 0", "step 1", "step 2"]
+    ends = steps["ts"] + steps["dur"]
+    assert (steps["ts"][1:] >= ends[:-1]).all()
+    optimizers = table.filter(pl.col("name") == "optimizer")
+    assert optimizers["parent_id"].to_list() == steps["span_id"].to_list()
+
+
+def test_steps_can_be_told_by_hand(path):
+    model = Model()
+    with record("run1", path) as recorder:
+        for _ in range(2):
+            recorder.step()
+            train(model, steps=2)
+    table = spans(recorder)
+    steps = table.filter(pl.col("level") == "step")
+    assert steps["name"].to_list() == ["step 0", "step 1"]
+    optimizers = table.filter(pl.col("name") == "optimizer")
+    first, second = steps["span_id"]
+    assert optimizers["parent_id"].to_list() == [first, first, second, second]
+
+
+def test_annotations_enclose_what_runs_in_them(path):
+    @pasta.annotate("loss")
+    def loss(x):
+        return x.square().mean()
+
+    with record("run1", path) as recorder, pasta.annotate("outer"):
+        with pasta.annotate("inner"):
+            x = torch.ones(3)
+        loss(x)
+    table = spans(recorder)
+    parent = parents(table)
+    named = {row["name"]: parent[row["span_id"]] for row in table.iter_rows(named=True)}
+    assert named == {
+        "run1": None,
+        "step 0": "run1",
+        "outer": "step 0",
+        "inner": "outer",
+        "aten::ones": "inner",
+        "loss": "outer",
+        "aten::pow": "loss",
+        "aten::mean": "loss",
+    }
+    with pasta.annotate("after the recording"):
+        pass
+
+
+def test_operators_are_those_of_the_profiler(path):
+    """Operators that no other operator calls have the same name and count in both.
+
+    The profiler sees more: composite operators above (`aten::linear`), and calls inside operators
+    below (`aten::empty` in `aten::ones`; `aten::sum` in `aten::mean`). The recorder alone sees
+    `aten::detach` where autograd saves and unpacks a result.
+    """
+    model = Model()
+    train(model)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        train(model, steps=2)
+    with record("run1", path) as recorder:
+        train(model, steps=2)
+    theirs = collections.Counter(
+        event.name for event in profiler.events() if event.name.startswith("aten::")
+    )
+    ours = collections.Counter(
+        spans(recorder).filter(pl.col("level") == "operator")["name"].to_list()
+    )
+    differing = {name for name in ours if ours[name] != theirs[name]}
+    assert differing == {"aten::detach", "aten::sum", "aten::expand"}
+    assert ours["aten::detach"] > theirs["aten::detach"]
+    assert ours["aten::sum"] + ours["aten::mean"] == theirs["aten::sum"]
+    assert ours["aten::addmm"] == 4
+    assert set(theirs) - set(ours) >= {"aten::linear", "aten::empty", "aten::as_strided"}
+
+
+def test_gradients_by_autograd_grad_are_a_backward_phase_too(path):
+    x = torch.ones(3, requires_grad=True)
+    with record("run1", path) as recorder:
+        torch.autograd.grad(x.exp().sum(), x)
+    table = spans(recorder)
+    assert table.filter(pl.col("level") == "phase")["name"].to_list() == ["backward"]
+    assert "torch" in torch.autograd.grad.__module__
+    assert not hasattr(torch.autograd.grad, "__wrapped__")
+
+
+def test_forward_inside_backward_opens_no_phase(path):
+    model = Model()
+    with record("run1", path) as recorder:
+        out = torch.utils.checkpoint.checkpoint(model, torch.ones(5, 8), use_reentrant=False)
+        out.sum().backward()
+    table = spans(recorder)
+    assert table.filter(pl.col("level") == "phase")["name"].to_list() == ["forward", "backward"]
+    again = table.filter(pl.col("name") == "Model")
+    assert [parents(table)[i] for i in again["span_id"]] == ["forward", "backward"]
+
+
+def test_an_exception_ends_the_trace_and_passes_on(path):
+    @pasta.annotate("open")
+    def fail() -> None:
+        torch.ones(3)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"), record("run1", path):
+        fail()
+    trace = Trace.open(path)
+    assert (trace.info["state"], trace.info["ended"]) == ("complete", "ValueError")
+    table = trace.scan("span").collect()
+    assert set(table["name"]) == {"run1", "step 0", "open", "aten::ones"}
+    assert table["dur"].null_count() == 0
+
+
+def test_an_exception_in_an_operator_or_module_is_the_programs_to_handle(path):
+    model = Model()
+    with record("run1", path) as recorder:
+        with pytest.raises(RuntimeError):
+            model(torch.ones(5, 9))
+        model(torch.ones(5, 8))
+    table = spans(recorder)
+    roots = table.filter(pl.col("name") == "Model")
+    assert [parents(table)[i] for i in roots["span_id"]] == ["forward", "forward"]
+    assert table.filter(pl.col("name") == "aten::addmm").height == 3
+    assert recorder.trace().info["ended"] == "exit 0"
+
+
+def test_a_failure_of_the_recorder_is_counted_and_the_program_goes_on(path, monkeypatch):
+    def fail(*_args):
+        raise RuntimeError("of the recorder")
+
+    with record("run1", path) as recorder:
+        first = torch.ones(3)
+        monkeypatch.setattr(Storages, "existing", fail)
+        second = first + 1
+        third = second * 2
+        with pasta.annotate("goes on"):
+            pass
+    assert third.tolist() == [4, 4, 4]
+    losses = dict(recorder.trace().losses().select("reason", "count").rows())
+    assert losses == {
+        "the operator hook failed and was switched off: RuntimeError('of the recorder')": 1
+    }
+    assert set(spans(recorder)["name"]) == {"run1", "step 0", "aten::ones", "goes on"}
+
+
+def test_a_trace_that_cannot_be_completed_is_a_warning(path, monkeypatch):
+    monkeypatch.setattr("pasta.trace_writer.PartWriter.finish", lambda *_: 1 / 0)
+    with pytest.warns(UserWarning, match="trace is incomplete"), record("run1", path):
+        torch.ones(1)
+    assert Trace.open(path).info["state"] == "recording"
+
+
+def test_one_recording_at_a_time(path, tmp_path):
+    second = record("run2", tmp_path / "other")
+    with record("run1", path), pytest.raises(CollectError, match="running already"):
+        second.__enter__()
+    with record("run2", tmp_path / "other"):
+        pass
+
+
+def test_a_folder_that_holds_something_is_refused(path):
+    path.mkdir()
+    (path / "mine").touch()
+    with pytest.raises(TraceError, match="already exists"), record("run1", path):
+        pass
+
+
+def test_hooks_are_gone_after_the_recording(path):
+    before = torch.autograd.backward, torch.autograd.grad
+    with record("run1", path) as recorder:
+        assert torch.autograd.backward is not before[0]
+    assert (torch.autograd.backward, torch.autograd.grad) == before
+    train(Model())
+    assert set(spans(recorder)["name"]) == {"run1"}
+
+
+def test_the_folder_is_named_after_run_and_rank(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with record("run1") as recorder:
+        torch.ones(1)
+    assert recorder.path == tmp_path / "pasta-run1"
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with record("run1") as recorder:
+        torch.ones(1)
+        monkeypatch.chdir("/")
+    assert recorder.path == tmp_path / "pasta-run1-rank-00003"
+    assert (recorder.path / "rank-00003" / "span").is_dir()
+    for table in recorder.trace().tables():
+        assert recorder.trace().scan(table).collect()["rank"].unique().to_list() == [3]
+    assert recorder.trace().scan("process").collect()["world_size"].to_list() == [8]
+
+
+def test_what_is_known_of_process_thread_and_clock(path):
+    with record("run1", path) as recorder:
+        torch.ones(1)
+    process = recorder.trace().scan("process").collect().row(0, named=True)
+    assert process["pid"] == os.getpid()
+    assert f"torch {torch.__version__}" in process["framework"]
+    run = spans(recorder).row(0, named=True)
+    assert process["started"] <= run["ts"] < run["ts"] + run["dur"] <= process["ended"]
+    thread = recorder.trace().scan("thread").collect().row(0, named=True)
+    assert (thread["tid"], thread["name"]) == (threading.get_native_id(), "MainThread")
+    assert recorder.trace().info["clock"]["name"] == "CLOCK_MONOTONIC"
+
+
+def test_modules_called_on_another_thread_have_a_tree_of_their_own(path):
+    model = Model()
+    with record("run1", path) as recorder:
+        thread = threading.Thread(target=model, args=(torch.ones(5, 8),))
+        thread.start()
+        thread.join()
+    table = spans(recorder)
+    elsewhere = table.filter(pl.col("tid") != threading.get_native_id())
+    assert elsewhere["name"].to_list()[:2] == ["forward", "Model"]
+    assert elsewhere["parent_id"][0] == 0
+    assert recorder.trace().rows("thread") == 2
+
+
+def test_many_operators_are_written_in_batches(path):
+    with record("run1", path) as recorder:
+        x = torch.zeros(1)
+        for _ in range(9000):
+            x.add_(1)
+            assert not recorder._trace.spans.full
+    table = spans(recorder)
+    assert table.filter(pl.col("name") == "aten::add_").height == 9000
+    assert table["span_id"].n_unique() == table.height
+    assert recorder.trace().rows("touch") == 9001
+
+
+def test_a_killed_program_leaves_what_it_recorded_up_to_the_last_second(tmp_path):
+    program = textwrap.dedent(
+        """
+        import os, sys, signal, time, torch
+        from pasta.collect.torch import record
+        with record("run1", sys.argv[1]):
+            torch.ones(1)
+            time.sleep(1.1)
+            torch.zeros(1)
+            torch.full((1,), 2.0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    arguments = ["-c", program, str(tmp_path / "trace")]
+    ended = subprocess.run([sys.executable, *arguments], check=False)
+    assert ended.returncode == -9
+    trace = Trace.open(tmp_path / "trace")
+    assert trace.info["state"] == "recording"
+    assert trace.scan("span").collect()["name"].to_list() == ["aten::ones", "aten::zeros"]
+    assert trace.rows("touch") == 2
+
+
+def test_a_forked_child_leaves_the_trace_alone(tmp_path):
+    program = textwrap.dedent(
+        """
+        import os, sys, torch
+        from pasta.collect.torch import record
+        with record("run1", sys.argv[1]):
+            torch.ones(1)
+            child = os.fork()
+            torch.zeros(1)
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        """
+    )
+    arguments = ["-W", "ignore", "-c", program, str(tmp_path / "trace")]
+    subprocess.run([sys.executable, *arguments], check=True)
+    trace = Trace.open(tmp_path / "trace")
+    table = trace.scan("span").filter(pl.col("level") == "operator").collect()
+    assert table["name"].to_list() == ["aten::ones", "aten::zeros"]
+    assert trace.info["ended"] == "exit 0"
