@@ -90,7 +90,7 @@ def run(
     config, graph = check(tool, parameters)
     sources, notes = _sources(trace, runs or {})
     with _engine(engine) as running:
-        tables = run_graph(config, graph, sources, running)
+        tables = run_graph(config, graph, sources, running, outputs=out is not None)
         report = Report(
             tool=config.name,
             about=config.about,

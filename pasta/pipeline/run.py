@@ -23,15 +23,15 @@ class Source:
     trace: Trace
 
 
-def wanted_nodes(config: ToolConfig) -> list[str]:
-    """Return the nodes that the report and the outputs of a tool name, each once."""
+def wanted_nodes(config: ToolConfig, *, outputs: bool) -> list[str]:
+    """Return the nodes that a tool's report names, and with `outputs` its Parquet outputs."""
     named = [
         item.options[key]
         for item in config.report
         for key in ("from", "facts", "table")
         if isinstance(item.options.get(key), str)
     ]
-    return list(dict.fromkeys([*named, *config.parquet]))
+    return list(dict.fromkeys([*named, *(config.parquet if outputs else ())]))
 
 
 def check_wanted(config: ToolConfig, graph: Graph) -> None:
@@ -52,15 +52,21 @@ def check_wanted(config: ToolConfig, graph: Graph) -> None:
 
 
 def run_graph(
-    config: ToolConfig, graph: Graph, sources: Sequence[Source], engine: Engine
+    config: ToolConfig,
+    graph: Graph,
+    sources: Sequence[Source],
+    engine: Engine,
+    *,
+    outputs: bool = False,
 ) -> dict[str, pl.DataFrame]:
-    """Run the nodes that the tool's report and outputs name.
+    """Run the nodes that the tool's report names.
 
     Args:
         config: the tool.
         graph: its graph.
         sources: the traces it reads.
         engine: who runs it.
+        outputs: run what the tool's Parquet outputs name too.
 
     Raises:
         TraceError: a trace lacks a required table.
@@ -70,7 +76,7 @@ def run_graph(
     tables = {
         name: _input_rows(config.name, name, spec, sources) for name, spec in graph.inputs.items()
     }
-    wanted = wanted_nodes(config)
+    wanted = wanted_nodes(config, outputs=outputs)
     plans = graph.plan(tables, wanted, engine.collect)
     return dict(zip(wanted, engine.collect(list(plans.values())), strict=True)) if wanted else {}
 
