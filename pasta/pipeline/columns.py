@@ -141,9 +141,10 @@ def intervals_of(rows: pl.DataFrame, groups: Any, start: str, duration: str) -> 
     return Intervals(groups, starts, starts + integers(rows, duration))
 
 
-def spans_of(rows: pl.DataFrame, groups: Any) -> Intervals:
-    """Return spans as intervals; one without `dur` lasts to the end of time."""
-    starts = integers(rows, "ts")
-    unfinished = rows["dur"].is_null().to_numpy()
-    ends = np.where(unfinished, np.iinfo(np.int64).max, starts + integers(rows, "dur"))
-    return Intervals(groups, starts, ends)
+def extents(spans: pl.DataFrame) -> tuple[Any, Any]:
+    """Return the starts and ends of spans; one without `dur` lasts to the end of time."""
+    starts, durations = integers(spans, "ts"), integers(spans, "dur")
+    if spans["dur"].null_count() == 0:
+        return starts, starts + durations
+    unfinished = spans["dur"].is_null().to_numpy()
+    return starts, np.where(unfinished, np.iinfo(np.int64).max, starts + durations)

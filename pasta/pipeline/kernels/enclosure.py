@@ -40,14 +40,15 @@ def innermost(spans: Intervals, asked_groups: Any, times: Any) -> Any:
     return found
 
 
-def self_times(parents: Any, spans: Intervals) -> Any:
+def self_times(parents: Any, starts: Any, ends: Any) -> Any:
     """Return each span's time in ns that none of its children covers.
 
     Children count as far as they lie within their parent, and where they overlap once.
     """
     xp = array_namespace(parents)
     children = xp.flatnonzero(parents >= 0)
-    above, inner, outer = parents[children], spans.where(children), spans.where(parents[children])
-    first, last = xp.maximum(inner.starts, outer.starts), xp.minimum(inner.ends, outer.ends)
+    above = parents[children]
+    first = xp.maximum(starts[children], starts[above])
+    last = xp.minimum(ends[children], ends[above])
     covered = union(Intervals(above, first, last))
-    return spans.lengths - group_sums(covered.groups, covered.lengths, len(parents))
+    return ends - starts - group_sums(covered.groups, covered.lengths, len(parents))

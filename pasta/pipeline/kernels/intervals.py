@@ -35,8 +35,10 @@ def union(intervals: Intervals) -> Intervals:
     Returns:
         Disjoint intervals that do not touch, in order of group and start.
     """
-    lasting = intervals.where(intervals.ends > intervals.starts)
-    groups, starts, ends = lasting.where(order_by(lasting.groups, lasting.starts))
+    lasting = intervals.ends > intervals.starts
+    if not bool(lasting.all()):
+        intervals = intervals.where(lasting)
+    groups, starts, ends = intervals.where(order_by(intervals.groups, intervals.starts))
     ends = ends[order_by(groups, ends)]
     opens = changes(groups)
     opens[1:] |= ends[:-1] < starts[1:]

@@ -8,14 +8,15 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import (
+    extents,
     integers,
     number_groups,
     process_key,
     require,
-    spans_of,
     unsigned,
 )
 from pasta.pipeline.kernels.enclosure import innermost
+from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.stage import stage
 
 
@@ -46,5 +47,5 @@ def enclosing_rows(points: pl.DataFrame, spans: pl.DataFrame, *, time: str) -> A
     require(points, [*thread, time], "points")
     require(spans, [*thread, "ts", "dur"], "spans")
     _, (asking, threads) = number_groups(thread, points, spans)
-    found = innermost(spans_of(spans, threads), asking, integers(points, time))
+    found = innermost(Intervals(threads, *extents(spans)), asking, integers(points, time))
     return np.where(points[time].is_null().to_numpy(), -1, found)

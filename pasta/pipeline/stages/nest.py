@@ -9,11 +9,11 @@ import polars as pl
 
 from pasta.nesting import parents
 from pasta.pipeline.columns import (
+    extents,
     number_groups,
     parent_rows,
     process_key,
     require,
-    spans_of,
     unsigned,
 )
 from pasta.pipeline.kernels.enclosure import self_times
@@ -40,15 +40,17 @@ def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = Fals
     """
     by = process_key(spans, within=["tid"]) if by is None else by
     require(spans, [*by, "rank", "pid", "span_id", "ts", "dur"])
-    _, (threads,) = number_groups(by, spans)
-    lasting = spans_of(spans, threads)
-    recorded = None if infer else _recorded_parents(spans)
-    nested = tree(parents(*lasting) if recorded is None else recorded)
+    starts, ends = extents(spans)
+    above = None if infer else _recorded_parents(spans)
+    if above is None:
+        _, (threads,) = number_groups(by, spans)
+        above = parents(threads, starts, ends)
+    nested = tree(above)
     ids = np.append(unsigned(spans, "span_id"), np.uint64(0))
     return spans.with_columns(
         parent_id=ids[nested.parents],
         depth=nested.depths.astype(np.int32),
-        self_ns=pl.when(pl.col("dur").is_not_null()).then(self_times(nested.parents, lasting)),
+        self_ns=pl.when(pl.col("dur").is_not_null()).then(self_times(nested.parents, starts, ends)),
     )
 
 

@@ -44,8 +44,7 @@ def test_self_time_is_what_no_child_covers(data):
         for _ in range(2)
     )
     parents = [data.draw(st.integers(-1, row - 1)) if row else -1 for row in range(count)]
-    spans = Intervals(np.zeros(count, dtype=int), starts, starts + lengths)
-    found = self_times(np.array(parents, dtype=int), spans).tolist()
+    found = self_times(np.array(parents, dtype=int), starts, starts + lengths).tolist()
     moments = [set(range(s, s + n)) for s, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
     for row in range(count):
         children = [moments[child] for child in range(count) if parents[child] == row]
