@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.columns import number_groups, parent_rows, process_key, require
+from pasta.pipeline.columns import number_groups, process_key, require
 from pasta.pipeline.kernels.trees import Paths, Tree, paths, tree
+from pasta.pipeline.parentage import known_parents
 
 SEPARATOR = " > "
 
@@ -39,12 +40,14 @@ def named_paths(
 ) -> NamedPaths:
     """Find the distinct paths of `rows`; paths of one text differ where `by` does.
 
+    Parents are those recorded. If some are not among the rows, as once some were filtered out,
+    parents are inferred where the rows have `tid`, `ts` and `dur`; elsewhere those rows are roots.
     Spaces around ">" inside of a name are dropped, so that the separator has no second meaning.
     """
     require(rows, [*process_key(rows), node, parent, name, *by])
     named = rows.with_columns(pl.col(name).fill_null(""))
     keys, (labels,) = number_groups([*by, name], named)
-    nested = tree(parent_rows(rows, node, parent))
+    nested = tree(known_parents(rows, node, parent))
     found = paths(nested, labels)
     texts = _texts(keys[name].to_list(), found)
     order = sorted(range(len(texts)), key=lambda path: (texts[path], path))

@@ -10,7 +10,6 @@ import polars as pl
 
 from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.kernels.intervals import Intervals
-from pasta.pipeline.kernels.ordering import rows_with
 
 _GROUP = "# group"
 
@@ -113,14 +112,6 @@ def _places(keys: pl.DataFrame, rows: pl.DataFrame) -> Any:
         ]
         .to_numpy()
     )
-
-
-def parent_rows(rows: pl.DataFrame, node: str, parent: str) -> Any:
-    """Return the row of each row's parent in its process, int64; -1 where there is none."""
-    _, (groups,) = number_groups(process_key(rows), rows)
-    ids, wanted = (unsigned(rows, column).view(np.int64) for column in (node, parent))
-    found = rows_with(groups, ids, groups, wanted)
-    return np.where(wanted == 0, -1, found)
 
 
 def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.DataFrame:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.call_paths import named_paths
-from pasta.pipeline.columns import numbers
+from pasta.pipeline.call_paths import NamedPaths, named_paths
+from pasta.pipeline.columns import extents, number_groups, numbers, process_key, require, unsigned
+from pasta.pipeline.kernels.enclosure import self_times
+from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.kernels.trees import subtree_sums, sums_at, tree
 from pasta.pipeline.stage import stage
 
@@ -14,9 +18,12 @@ from pasta.pipeline.stage import stage
 @stage("call_paths")
 def call_paths(
     rows: pl.DataFrame,
+    caused: pl.DataFrame | None = None,
     *,
-    values: list[str],
-    by: list[str] | None = None,
+    values: list[str] = [],  # noqa: B006 (never mutated)
+    caused_values: dict[str, str] = {},  # noqa: B006 (never mutated)
+    self_time: bool = False,
+    by: list[str] = [],  # noqa: B006 (never mutated)
     node: str = "span_id",
     parent: str = "parent_id",
     name: str = "name",
@@ -24,12 +31,17 @@ def call_paths(
     """Add up a tree of calls by path: one row for each sequence of names from a root.
 
     Ids count within a process (`rank`, `pid`, and `trace` where it is there); paths of all
-    processes are added up, unless `by` keeps them apart. A row whose parent is 0 or not among the
-    rows is a root; of rows that are each other's ancestors the first is.
+    processes are added up, unless `by` keeps them apart. A row whose parent is 0 is a root; of
+    rows that are each other's ancestors the first is. If some parents are not among the rows,
+    parents are inferred from the times of spans; other such rows are roots.
 
     Args:
         rows: the nodes, as spans.
-        values: columns of numbers to add up; nulls count as 0.
+        caused: what nodes caused, as kernels, with the node's id; rows of unknown nodes do not
+            count.
+        values: columns of `rows` to add up; nulls count as 0.
+        caused_values: a mapping `new: old` of columns of `caused` to add up.
+        self_time: add up `self_ns`, what remains of `dur` without a node's children, too.
         by: columns that keep paths apart, as `[rank]`.
         node: the column of ids.
         parent: the column of parents' ids.
@@ -38,27 +50,56 @@ def call_paths(
     Returns:
         `by`, `path` (names joined as in `step > forward > linear`), `path_id` (from 1 on, in
         order of rows), `parent_path_id` (0: a root), the name, `depth` (0: a root), `calls` (rows
-        of the path) and for each value its sum over those rows and `total_<value>`, the sum over
-        the path and all below it. Rows are in order of `path`, so that each comes before what it
-        calls.
+        of the path); for each value its sum over those rows and `total_<value>`, the sum over the
+        path and all below it; likewise `self_ns`, and with `caused` the number of its rows,
+        `caused`. Rows are in order of `path`, so that each comes before what it calls.
 
-    YAML: `paths: {use: call_paths, from: spans, values: [self_ns, device_ns]}`
+    YAML: `paths: {use: call_paths, from: {rows: spans, caused: kernels}, self_time: true, caused_values: {device_ns: dur}}`
     """
-    found = named_paths(rows, node=node, parent=parent, name=name, by=by or [])
-    of_rows, above = found.paths.of_rows, found.paths.parents
+    found = named_paths(rows, node=node, parent=parent, name=name, by=by)
+    above = found.paths.parents
     nested = tree(above)
-    count = len(above)
-    sums = {value: sums_at(of_rows, numbers(rows, value), count) for value in values}
+    places, weights = found.paths.of_rows, {value: numbers(rows, value) for value in values}
+    if self_time:
+        require(rows, ["ts", "dur"], "rows")
+        weights["self_ns"] = self_times(found.rows.parents, *extents(rows))
+    sums = _sums(places, weights, len(above))
+    calls = _count(places, len(above))
+    if caused is not None:
+        sums |= _caused_sums(found, rows, caused, node, caused_values)
     return pl.DataFrame(
         {
-            **found.labels.select(by or []).to_dict(),
+            **found.labels.select(by).to_dict(),
             "path": found.texts,
             "path_id": found.ids,
             "parent_path_id": np.append(found.ids, np.uint64(0))[above],
             name: found.labels[name],
             "depth": nested.depths.astype(np.int32),
-            "calls": sums_at(of_rows, np.ones(rows.height, dtype=np.int64), count),
+            "calls": calls,
             **sums,
-            **{f"total_{value}": subtree_sums(nested, sums[value]) for value in values},
+            **{f"total_{value}": subtree_sums(nested, amounts) for value, amounts in sums.items()},
         }
     ).sort("path_id")
+
+
+def _sums(places: Any, weights: dict[str, Any], count: int) -> dict[str, Any]:
+    return {value: sums_at(places, amounts, count) for value, amounts in weights.items()}
+
+
+def _count(places: Any, count: int) -> Any:
+    return sums_at(places, np.ones(len(places), dtype=np.int64), count)
+
+
+def _caused_sums(
+    found: NamedPaths, rows: pl.DataFrame, caused: pl.DataFrame, node: str, values: dict[str, str]
+) -> dict[str, Any]:
+    """Add up what the nodes of each path caused."""
+    process = process_key(rows, caused)
+    require(caused, [*process, node], "caused")
+    _, (groups, asking) = number_groups(process, rows, caused)
+    ids, wanted = (unsigned(table, node).view(np.int64) for table in (rows, caused))
+    causes = rows_with(groups, ids, asking, wanted)
+    known = (causes >= 0) & (wanted != 0)
+    places, count = found.paths.of_rows[causes[known]], len(found.paths.parents)
+    weights = {new: numbers(caused, old)[known] for new, old in values.items()}
+    return {"caused": _count(places, count), **_sums(places, weights, count)}

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
-from pasta.nesting import parents
-from pasta.pipeline.columns import (
-    extents,
-    number_groups,
-    parent_rows,
-    process_key,
-    require,
-    unsigned,
-)
+from pasta.pipeline.columns import extents, process_key, require, unsigned
 from pasta.pipeline.kernels.enclosure import self_times
 from pasta.pipeline.kernels.trees import tree
+from pasta.pipeline.parentage import inferred_parents, recorded_parents
 from pasta.pipeline.stage import stage
 
 
@@ -40,24 +31,15 @@ def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = Fals
     """
     by = process_key(spans, within=["tid"]) if by is None else by
     require(spans, [*by, "rank", "pid", "span_id", "ts", "dur"])
+    above = None
+    if "parent_id" in spans.columns and not infer:
+        recorded, complete = recorded_parents(spans, "span_id", "parent_id")
+        above = recorded if complete else None
+    nested = tree(inferred_parents(spans, by) if above is None else above)
     starts, ends = extents(spans)
-    above = None if infer else _recorded_parents(spans)
-    if above is None:
-        _, (threads,) = number_groups(by, spans)
-        above = parents(threads, starts, ends)
-    nested = tree(above)
     ids = np.append(unsigned(spans, "span_id"), np.uint64(0))
     return spans.with_columns(
         parent_id=ids[nested.parents],
         depth=nested.depths.astype(np.int32),
         self_ns=pl.when(pl.col("dur").is_not_null()).then(self_times(nested.parents, starts, ends)),
     )
-
-
-def _recorded_parents(spans: pl.DataFrame) -> Any | None:
-    """Return the row of each span's parent, if there are any and all of them are there."""
-    if "parent_id" not in spans.columns:
-        return None
-    found = parent_rows(spans, "span_id", "parent_id")
-    named = unsigned(spans, "parent_id") != 0
-    return found if named.any() and (found >= 0)[named].all() else None

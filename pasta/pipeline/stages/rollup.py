@@ -22,7 +22,8 @@ def rollup(
     """Add to each row of a tree the sums over it and all its descendants, and its path.
 
     Ids count within a process (`rank`, `pid`, and `trace` where it is there). A row whose parent
-    is 0 or not among the rows is a root; of rows that are each other's ancestors the first is.
+    is 0 is a root; of rows that are each other's ancestors the first is. If some parents are not
+    among the rows, parents are inferred from the times of spans; other such rows are roots.
 
     Args:
         rows: the nodes.

@@ -6,7 +6,9 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from pasta.pipeline.stages.call_paths import call_paths
+from pasta.pipeline.stages.nest import nest
 from pasta.pipeline.stages.rollup import rollup
+from tests.pipeline.stages.test_nest import TRAIN
 from tests.pipeline.stages.test_rollup import SPANS
 
 
@@ -57,3 +59,35 @@ def test_empty_input():
     found = call_paths(SPANS.clear(), values=["flops"], by=["rank"])
     assert found.is_empty()
     assert found.schema == call_paths(SPANS, values=["flops"], by=["rank"]).schema
+
+
+def test_what_nodes_caused_counts_on_their_paths():
+    kernels = pl.DataFrame(
+        {"span_id": [3, 5, 5, 2, 0, 77, None], "dur": [1, 10, 100, 1000, 5, 5, 5]},
+        schema={"span_id": pl.UInt64, "dur": pl.Int64},
+    ).with_columns(rank=pl.lit(0), pid=pl.lit(1))
+    found = call_paths(SPANS, kernels, caused_values={"device_ns": "dur"})
+    columns = ["path", "caused", "device_ns", "total_caused", "total_device_ns"]
+    assert found.select(columns).rows() == [
+        ("step", 0, 0, 4, 1111),
+        ("step > linear", 1, 1000, 4, 1111),
+        ("step > linear > mm", 3, 111, 3, 111),
+    ]
+    elsewhere = kernels.with_columns(pid=pl.lit(2))
+    assert call_paths(SPANS, elsewhere)["caused"].to_list() == [0, 0, 0]
+
+
+def test_self_time_is_that_of_nest():
+    spans = pl.concat([TRAIN, TRAIN.with_columns(pid=pl.lit(2), ts=pl.col("ts") * 2)])
+    spans = spans.with_columns(name=pl.format("s{}", pl.col("span_id") % 3))
+    nested = nest(spans.drop_nulls("dur"))
+    found = call_paths(nested, self_time=True, values=["dur"])
+    assert found["self_ns"].sum() == nested["self_ns"].sum()
+    by_path = rollup(nested, values=[]).group_by("path").agg(pl.col("self_ns").sum())
+    assert found.select("path", "self_ns").equals(by_path.sort("path"))
+
+
+def test_parents_are_inferred_once_some_are_filtered_out():
+    spans = nest(TRAIN).with_columns(name=pl.format("s{}", "span_id"))
+    found = call_paths(spans.filter(pl.col("span_id") != 6))
+    assert found["path"].to_list() == ["s4", "s4 > s5", "s4 > s7", "s8", "s9", "s9 > s10"]
