@@ -98,6 +98,15 @@ class PartWriter:
         self._open[table].append(rows)
         self.rows[table] = self.rows.get(table, 0) + rows.num_rows
 
+    def adopt(self, folder: Path, rows: Mapping[str, int]) -> None:
+        """Take over the flushed files of another part's `folder`, after those appended so far."""
+        for table, count in rows.items():
+            if table not in self._open:
+                self._open[table] = _RollingFile(self.folder / table, table, self._file_seconds)
+            for file in sorted((folder / table).glob("part-*.parquet")):
+                self._open[table].adopt(file)
+            self.rows[table] = self.rows.get(table, 0) + count
+
     def flush(self) -> None:
         """Close the open files, so that a reader sees every row appended so far."""
         for file in self._open.values():
@@ -148,6 +157,11 @@ class _RollingFile:
             self._files += 1
         self._file_rows = 0
         self._opened = 0.0
+
+    def adopt(self, file: Path) -> None:
+        self.close()
+        file.rename(self.folder / f"part-{self._files:06d}.parquet")
+        self._files += 1
 
     @property
     def _temporary(self) -> Path:

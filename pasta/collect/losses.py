@@ -78,6 +78,12 @@ class Losses:
         if count:
             self._by_reason[reason].damage = True
 
+    def add(self, other: Loss) -> None:
+        """Add what somebody else counted."""
+        self.skip(other.reason, other.count, other.first_ts)
+        if other.damage and other.count:
+            self._by_reason[other.reason].damage = True
+
     def shift(self, nanoseconds: int) -> None:
         """Move every known time, once the source's time base is known."""
         for loss in self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,8 @@ class Source:
         head: its first bytes, from which the format is told.
         chunks: its bytes from the start; to be consumed once.
         size: bytes on disk that it stands for.
-        path: the file itself, where it is neither compressed nor in an archive.
+        file: the file on disk, where the stream is all that it holds.
+        plain_size: bytes of the stream, as far as known; 0: unknown.
         damage: what ended the stream early, empty while it is sound.
     """
 
@@ -34,7 +36,8 @@ class Source:
     head: bytes
     chunks: Iterator[bytes]
     size: int
-    path: Path | None = None
+    file: Path | None = None
+    plain_size: int = 0
     damage: list[str] = field(default_factory=list)
 
 
@@ -82,13 +85,12 @@ def _open_file(file: Path, report: Callable[[int], None]) -> Iterator[Source]:
     with file.open("rb") as stream:
         raw_head = stream.read(_HEAD_BYTES)
         stream.seek(0)
-        source = Source(str(file), b"", iter(()), file.stat().st_size)
-        compressed = raw_head.startswith(_GZIP_MAGIC)
+        size = file.stat().st_size
+        source = Source(str(file), b"", iter(()), size, file, size)
         chunks = _read(stream, report)
-        if compressed:
+        if raw_head.startswith(_GZIP_MAGIC):
             chunks = _gunzip(chunks, source.damage)
-        else:
-            source.path = file
+            source.plain_size = _size_in_trailer(file)
         source.head, source.chunks = _peek(chunks)
         if source.head[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC):
             yield from _members(file, source)
@@ -128,6 +130,13 @@ def _gunzip(chunks: Iterator[bytes], damage: list[str]) -> Iterator[bytes]:
                     rest = b""
     if not inflate.eof:
         damage.append(f"the gzip data ends early, at byte {read}")
+
+
+def _size_in_trailer(file: Path) -> int:
+    """Return the size that a gzip file says it has decompressed, modulo 4 GiB."""
+    with file.open("rb") as stream:
+        stream.seek(-4, io.SEEK_END)
+        return int.from_bytes(stream.read(4), "little")
 
 
 def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:

@@ -246,19 +246,21 @@ def _touch(found: dict[int, Touch], stored: Stored) -> Touch:
 def append(rows: Rows, losses: Losses, span_id: int, found: list[Touch], now: int) -> None:
     """Append one `touch` row for each storage in `found`."""
     for touch in found:
-        read, written = tuple(touch.read), tuple(touch.written)
-        unique = [coverage(read), coverage(written), coverage(read + written)]
-        if not all(part.exact for part in unique):
+        columns, exact = _measure(tuple(touch.read), tuple(touch.written))
+        if not exact:
             losses.count(BOUNDED, now)
-        rows.append(
-            (
-                touch.stored.device,
-                span_id,
-                touch.stored.object_id,
-                *(part.bytes for part in unique),
-                len(read),
-                len(written),
-                sum(view.bytes for view in read),
-                sum(view.bytes for view in written),
-            )
-        )
+        rows.append((touch.stored.device, span_id, touch.stored.object_id, *columns))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _measure(read: tuple[View, ...], written: tuple[View, ...]) -> tuple[tuple[int, ...], bool]:
+    """Return the columns from `unique_read` to `bytes_written`, and whether they are exact."""
+    unique = [coverage(views) for views in (read, written, read + written)]
+    columns = (
+        *(part.bytes for part in unique),
+        len(read),
+        len(written),
+        sum(view.bytes for view in read),
+        sum(view.bytes for view in written),
+    )
+    return columns, all(part.exact for part in unique)

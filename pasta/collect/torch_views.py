@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -34,7 +33,6 @@ class Coverage(NamedTuple):
     exact: bool
 
 
-@functools.lru_cache(maxsize=1 << 14)
 def coverage(views: tuple[View, ...]) -> Coverage:
     """Return how many distinct bytes of their one storage `views` cover together.
 

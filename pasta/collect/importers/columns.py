@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ class Columns:
     def ids(self, values: Sequence[Any], name: str) -> pa.Array[Any]:
         """Return ids as u64: absent and negative ones are 0, too large ones get a new number."""
         try:
-            return pc.fill_null(pa.array(values, pa.uint64()), 0)
+            return pa.array(values, pa.uint64()).fill_null(0)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             return pa.array([self._id(value, name) for value in values], pa.uint64())
 
@@ -56,7 +57,7 @@ class Columns:
         """Return a number of its own for an id that is text or too large, and count it."""
         known = self._renumbered.setdefault(name, {})
         if value not in known:
-            known[value] = sign * ((1 << 62) + len(known))
+            known[value] = sign * stable_number(str(value))
             self._losses.skip(f"{name} that is text or too large: renumbered")
         return known[value]
 
@@ -72,6 +73,12 @@ class Columns:
                 ],
                 pa.string(),
             )
+
+
+def stable_number(text: str) -> int:
+    """Return a number from 2**61 to 2**62 that stands for `text` wherever it is met."""
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
+    return (1 << 61) | int.from_bytes(digest, "big") >> 3
 
 
 class Interned:

@@ -13,10 +13,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from pasta.collect.importers.json_repair import repaired, valid_utf8, without_infinities
 from pasta.collect.losses import Losses
 from pasta.errors import InputError
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 _EVENT_BYTES_MAX = 64 << 20
 _METADATA_BYTES_MAX = 16 << 20
 
@@ -26,12 +27,6 @@ _EVENT_START = re.compile(rb'\{\s*"(?:' + _EVENT_KEYS + rb')"\s*:')
 _SEPARATOR = re.compile(rb"[\s,]*")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]*")
-_NOT_A_NUMBER = re.compile(
-    rb'("(?:[^"\\]|\\.)*+")|[-+]?\b(?:inf(?:inity)?|nan)\b', re.DOTALL | re.IGNORECASE
-)
-_NUMBER_LIKE = re.compile(rb"[:,\[]\s*[-+]?(?:inf|nan)", re.IGNORECASE)
-_BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
-_CONTROL_TO_SPACE = bytes(max(byte, 32) for byte in range(256))
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 _INCOMPLETE = "incomplete"
@@ -51,10 +46,13 @@ class EventReader(Generic[E]):
         damage: what ended the stream early, filled by whoever feeds it.
         array: key of the array; a stream that is a bare array is read too.
         block_bytes: decode about so many bytes at once.
+        stop: end at the first event boundary at or after this byte; `None`: read to the end.
 
     Attributes:
         metadata: every other key of the object, filled while the events are read.
         kept: the number of events read so far.
+        complete: whether the outermost value has been read to its end.
+        seam: the byte of the first event that is left to somebody else, if reading ended there.
     """
 
     def __init__(
@@ -66,10 +64,14 @@ class EventReader(Generic[E]):
         *,
         array: str = "traceEvents",
         block_bytes: int = BLOCK_BYTES,
+        stop: int | None = None,
     ) -> None:
         self.metadata: dict[str, Any] = {}
         self.kept = 0
         self.complete = False
+        self.seam: int | None = None
+        self._bare = False
+        self._stop = stop
         self._chunks = chunks
         self._decode = decode
         self._losses = losses
@@ -88,9 +90,50 @@ class EventReader(Generic[E]):
         if first not in (b"{", b"["):
             raise InputError(f"{self._losses.source}: not JSON (starts with {first!r})")
         self._drop(1)
-        yield from self._read_array() if first == b"[" else self._read_object()
-        if not self.complete:
-            self._report_cut()
+        self._bare = first == b"["
+        yield from self._read_array() if self._bare else self._read_object()
+
+    def go_on(self) -> Iterator[list[E]]:
+        """Read on from the seam to the end, in place of whoever was to do it."""
+        self.seam = self._stop = None
+        yield from self._read_array()
+        if self.complete and not self._bare:
+            self.complete = False
+            yield from self._read_object()
+
+    def start_after(self, byte: int, *, bare: bool) -> Iterator[list[E]]:
+        """Read from the first event boundary at or after `byte` to the end.
+
+        `seam` is where the first event starts, `None` where no boundary is found.
+
+        Args:
+            byte: a place within the array.
+            bare: whether the stream is a bare array.
+        """
+        self._bare = bare
+        while self._offset + len(self._buffer) < byte:
+            self._drop(len(self._buffer))
+            if not self._fill(self._block_bytes):
+                return
+        self._drop(byte - self._offset)
+        while not (boundary := _NEXT_EVENT.search(self._buffer)):
+            if not self._fill(len(self._buffer) + self._block_bytes):
+                return
+        self._drop(boundary.end())
+        seam = self._offset
+        yield from self.go_on()
+        self.seam = seam
+
+    @property
+    def cut(self) -> str:
+        """Why and where reading stopped before the end of the outermost value; empty if not."""
+        if self.complete or self.seam is not None:
+            return ""
+        unexpected = self._buffer[:1]
+        if unexpected in b"{":
+            cause = "; ".join(self._damage) or "the file ends early"
+            return f"{cause}: cut at byte {self._offset + len(self._buffer)}"
+        return f"unexpected {unexpected!r}: cut at byte {self._offset}"
 
     def _read_object(self) -> Iterator[list[E]]:
         """Read keys and values of the outermost object up to its end."""
@@ -114,31 +157,23 @@ class EventReader(Generic[E]):
             else:
                 self.metadata[str(key)] = self._read_value()
 
-    def _report_cut(self) -> None:
-        """Say where and why reading stopped before the end of the outermost value."""
-        unexpected = self._buffer[:1]
-        end = self._offset if unexpected not in b"{" else self._offset + len(self._buffer)
-        cause = "; ".join(self._damage) or (
-            f"unexpected {unexpected!r}" if unexpected not in b"{" else "the file ends early"
-        )
-        self._losses.fault(
-            f"{cause}: cut at byte {end}, {self.kept} events kept", where=f"byte {end}"
-        )
-
     def _read_array(self) -> Iterator[list[E]]:
-        """Read events up to the closing bracket; `complete` tells whether it was there."""
+        """Read events up to the closing bracket, which `complete` tells of, or to the seam."""
         wanted = self._block_bytes
         while True:
             self._fill(wanted)
             if not self._next_byte():
                 return
-            size = len(self._buffer) if self._ended else self._last_boundary()
+            boundary = self._last_shared_boundary()
+            size = boundary.start() + 1 if boundary else self._block_size()
             if size == 0:
                 wanted = 2 * len(self._buffer)
                 if wanted > 2 * _EVENT_BYTES_MAX:
                     self._skip_to_next_event()
                     wanted = self._block_bytes
                 continue
+            final = self._ended and boundary is None
+            seam = self._offset + boundary.end() if boundary else None
             block = self._sound_text(self._buffer[:size])
             events, rest, closed = self._decode_block(block)
             self.kept += len(events)
@@ -148,9 +183,23 @@ class EventReader(Generic[E]):
             if closed:
                 self.complete = True
                 return
-            if self._ended:
+            if seam is not None:
+                self._stop = None
+                if not rest:
+                    self.seam = seam
+                    return
+            if final:
                 return
             wanted = len(self._buffer) + self._block_bytes if rest else self._block_bytes
+
+    def _block_size(self) -> int:
+        return len(self._buffer) if self._ended else self._last_boundary()
+
+    def _last_shared_boundary(self) -> re.Match[bytes] | None:
+        """Return the event boundary at which somebody else goes on, once it is in the buffer."""
+        if self._stop is None or self._offset + len(self._buffer) <= self._stop:
+            return None
+        return _NEXT_EVENT.search(self._buffer, max(0, self._stop - self._offset))
 
     def _decode_block(self, block: bytes) -> tuple[list[E], bytes, bool]:
         """Decode the events of `block`.
@@ -167,13 +216,11 @@ class EventReader(Generic[E]):
             closed = self._decode_closed(text, error)
         if closed is not None:
             return *closed, True
-        if _NUMBER_LIKE.search(block):
-            repaired, count = _without_infinities(block)
-            self._losses.fault(
-                "inf or nan: read as null", count, where=f"byte {self._offset} or later"
-            )
-            if count:
-                return self._decode_block(repaired)
+        finite, count = without_infinities(block)
+        if count:
+            place = f"byte {self._offset} or later"
+            self._losses.fault("inf or nan: read as null", count, where=place)
+            return self._decode_block(finite)
         return self._decode_pieces(block)
 
     def _decode_closed(
@@ -226,9 +273,9 @@ class EventReader(Generic[E]):
             what is wrong.
         """
         problem = ""
-        for repair in (bytes, _repair):
+        for repair in (bytes, repaired):
             text = repair(piece)
-            if repair is _repair and text == piece:
+            if repair is repaired and text == piece:
                 break
             array = b"[" + text + b"]"
             try:
@@ -241,7 +288,7 @@ class EventReader(Generic[E]):
                     return *closed, _CLOSED
                 problem = problem or str(error)
             else:
-                if repair is _repair:
+                if repair is repaired:
                     self._losses.fault(
                         "event with control characters, bad escapes, inf or nan: repaired",
                         where=f"byte {self._offset} or later",
@@ -256,17 +303,10 @@ class EventReader(Generic[E]):
 
     def _sound_text(self, block: bytes) -> bytes:
         """Return `block` as valid UTF-8."""
-        if block.isascii():
-            return block
-        try:
-            block.decode()
-        except UnicodeDecodeError as error:
-            text = block.decode(errors="replace")
-            count = text.count("\ufffd") - block.count("\ufffd".encode())
-            place = self._offset + error.start
-            self._losses.fault("invalid UTF-8: replaced by U+FFFD", count, where=f"byte {place}")
-            return text.encode()
-        return block
+        sound, count, first = valid_utf8(block)
+        place = f"byte {self._offset + first}"
+        self._losses.fault("invalid UTF-8: replaced by U+FFFD", count, where=place)
+        return sound
 
     def _last_boundary(self) -> int:
         """Return where the last event that is followed by another ends; 0 if there is none."""
@@ -326,7 +366,7 @@ class EventReader(Generic[E]):
 
     def _decode_value(self, text: bytes) -> Any:
         text = self._sound_text(text)
-        for candidate in (text, _repair(text)):
+        for candidate in (text, repaired(text)):
             try:
                 return msgspec.json.decode(candidate)
             except msgspec.DecodeError:
@@ -362,23 +402,3 @@ class EventReader(Generic[E]):
     def _drop(self, size: int, put_back: bytes = b"") -> None:
         self._offset += size - len(put_back)
         self._buffer = put_back + self._buffer[size:]
-
-
-def _without_infinities(text: bytes) -> tuple[bytes, int]:
-    """Return `text` with every bare `inf` and `nan` as `null`, and their number."""
-    count = 0
-
-    def replace(match: re.Match[bytes]) -> bytes:
-        nonlocal count
-        if match[1]:
-            return match[1]
-        count += 1
-        return b"null"
-
-    return _NOT_A_NUMBER.sub(replace, text), count
-
-
-def _repair(text: bytes) -> bytes:
-    """Return `text` with infinities as null, control characters as blanks, bad escapes doubled."""
-    text, _ = _without_infinities(text.translate(_CONTROL_TO_SPACE))
-    return _BAD_ESCAPE.sub(lambda match: match[0] if match[1] else rb"\\", text)

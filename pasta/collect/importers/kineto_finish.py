@@ -14,17 +14,36 @@ from pasta.trace_writer import Transform
 _TIMES = ("ts", "started", "ended")
 
 
-def finish_transforms(pid: int, base_ns: int, losses: Losses) -> Mapping[str, Transform]:
-    """Return for each table what completes its rows, slice after slice in order of time."""
+def finish_transforms(
+    pid: int, base_ns: int, losses: Losses, launch_gap: int
+) -> Mapping[str, Transform]:
+    """Return for each table what completes its rows, slice after slice in order of time.
+
+    Args:
+        pid: the process of all rows.
+        base_ns: added to every time.
+        losses: where what parents leave doubtful is counted.
+        launch_gap: taken from the launch ids beyond it, which are those of a second half.
+    """
     span_parents = SpanParents(losses)
     sequences = CollectiveSequences()
+    frames: set[tuple[int, int]] = set()
 
     def complete(frame: pl.DataFrame) -> pl.DataFrame:
         shifted = [pl.col(name) + base_ns for name in _TIMES if base_ns and name in frame.columns]
+        if "launch_id" in frame.columns:
+            launch = pl.col("launch_id")
+            shifted.append(pl.when(launch > launch_gap).then(launch - launch_gap).otherwise(launch))
         return frame.with_columns(pl.lit(pid, dtype=pl.Int64).alias("pid"), *shifted)
+
+    def first_of_each(frame: pl.DataFrame) -> pl.DataFrame:
+        keys = list(frame.select("stack_id", "depth").iter_rows())
+        fresh = [key not in frames and not frames.add(key) for key in keys]
+        return frame.filter(pl.Series(fresh, dtype=pl.Boolean))
 
     transforms: dict[str, Transform] = dict.fromkeys(TABLES, complete)
     transforms["span"] = lambda frame: complete(span_parents.add(frame))
+    transforms["frame"] = lambda frame: complete(first_of_each(frame))
     transforms["collective"] = lambda frame: complete(sequences.add(frame))
     return transforms
 

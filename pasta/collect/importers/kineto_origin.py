@@ -37,6 +37,7 @@ class Origin:
         rank: rank in the run; `None` where the file does not say.
         pid: the process whose rows these are.
         base_ns: what the file's times are relative to.
+        names: what metadata events say, by (kind, pid, tid) as text.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Origin:
         self.pid = 0
         self.base_ns = 0
         self._metadata: dict[str, Any] = {}
-        self._names: dict[tuple[str, Any, Any], str] = {}
+        self.names: dict[tuple[str, str, str], str] = {}
 
     def read_names(self, events: list[Event]) -> None:
         """Keep the names that metadata events give processes and threads."""
@@ -55,7 +56,7 @@ class Origin:
                 continue
             label = arguments.get("name", arguments.get("labels"))
             if label is not None:
-                self._names[event.name, _key(event.pid), _key(event.tid)] = str(label).strip()
+                self.names[event.name, _key(event.pid), _key(event.tid)] = str(label).strip()
 
     def read_metadata(self, metadata: dict[str, Any]) -> None:
         """Take rank and time base from the outermost object's keys."""
@@ -85,7 +86,7 @@ class Origin:
                 rows[pid] += count
         labelled = [
             pid
-            for (kind, pid, _), label in self._names.items()
+            for (kind, pid, _), label in self.names.items()
             if kind == "process_labels" and label == "CPU" and pid.isdigit()
         ]
         if rows:
@@ -119,7 +120,7 @@ class Origin:
         return _table("process", [row])
 
     def _name(self, kind: str, pid: Any, tid: Any = None) -> str | None:
-        for (known, known_pid, known_tid), label in self._names.items():
+        for (known, known_pid, known_tid), label in self.names.items():
             if (known, known_pid) == (kind, _key(pid)) and tid is None:
                 return label
             if (known, known_pid, known_tid) == (kind, _key(pid), _key(tid)):
@@ -130,7 +131,7 @@ class Origin:
         rows: dict[int, dict[str, Any]] = {}
         for pid, tid in tables.host_threads:
             number = tables.thread_number(tid)
-            name = self._names.get(("thread_name", _key(pid), _key(tid)))
+            name = self.names.get(("thread_name", _key(pid), _key(tid)))
             if name is None and number != tid:
                 name = str(tid)
             known = rows.setdefault(number, {"tid": number, "name": name, "stack_id": 0})
@@ -171,7 +172,7 @@ class Origin:
         for vendor, marks in _VENDOR_WORDS.items():
             if any(mark in words for mark in marks):
                 return vendor
-        if any(label.startswith("MTIA") for label in self._names.values()):
+        if any(label.startswith("MTIA") for label in self.names.values()):
             return "meta"
         if any(key in self._metadata for key in _AMD_KEYS):
             return "amd"

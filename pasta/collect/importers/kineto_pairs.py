@@ -22,7 +22,8 @@ class BeginEndPairs:
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._open: dict[tuple[Any, Any], list[Event]] = {}
+        self._open: dict[tuple[str, str], list[Event]] = {}
+        self._ends: list[Event] = []
 
     def match(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield a complete event for each end, in order of the ends."""
@@ -30,20 +31,21 @@ class BeginEndPairs:
             thread = (str(event.pid), str(event.tid))
             if event.ph == "B":
                 self._open.setdefault(thread, []).append(event)
-                continue
-            begun = self._open.get(thread)
-            if not begun:
-                self._losses.fault(
-                    "end of an event that never began: left out", where=f"event '{event.name[:80]}'"
-                )
-                continue
-            begin = begun.pop()
-            yield replace(begin, ph="X", dur=_difference(begin.ts, event.ts))
+            elif self._open.get(thread):
+                begin = self._open[thread].pop()
+                yield replace(begin, ph="X", dur=_difference(begin.ts, event.ts))
+            else:
+                self._ends.append(event)
 
-    def report_open(self) -> None:
-        """Count what never ended, once all events have been seen."""
-        count = sum(map(len, self._open.values()))
-        self._losses.fault("begin of an event that never ended: left out", count)
+    def left_over(self) -> list[Event]:
+        """Return the ends that never began and then the begins that never ended."""
+        return [*self._ends, *(event for events in self._open.values() for event in events)]
+
+    def report_left_over(self) -> None:
+        """Count what has no partner, once all events have been seen."""
+        for event in self.left_over():
+            what = "begin that never ended" if event.ph == "B" else "end that never began"
+            self._losses.fault(f"event with a {what}: left out", where=f"event '{event.name[:80]}'")
 
 
 def _difference(begin: Raw, end: Raw) -> Raw:

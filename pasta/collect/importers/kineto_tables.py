@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pasta.collect.importers import collectives
-from pasta.collect.importers.columns import Columns, Interned
+from pasta.collect.importers.columns import Columns, Interned, stable_number
 from pasta.collect.importers.decimal_time import nanoseconds
 from pasta.collect.importers.kineto_events import (
     CallArguments,
@@ -49,13 +49,17 @@ class KinetoTables:
         part: where the rows go.
         losses: where what cannot be kept is counted.
 
+        launches: number kernels after this one.
+
     Attributes:
+        launches: the number of the last kernel.
         host_threads: (pid, tid) of every host row, as the file has them, with their counts.
         devices: the ordinals of the devices with rows.
         first, last: the earliest start and the latest end so far, in ns.
     """
 
-    def __init__(self, part: PartWriter, losses: Losses) -> None:
+    def __init__(self, part: PartWriter, losses: Losses, launches: int = 0) -> None:
+        self.launches = launches
         self.host_threads: Counter[tuple[Any, Any]] = Counter()
         self.devices: set[int] = set()
         self.first: int | None = None
@@ -63,7 +67,6 @@ class KinetoTables:
         self._part = part
         self._losses = losses
         self._columns = Columns(losses)
-        self._launches = 0
         self._stacks: dict[str, int] = {}
         self._shapes = Interned(_shape_texts, pa.list_(pa.string()))
         self._types = Interned(_texts, pa.list_(pa.string()))
@@ -123,8 +126,8 @@ class KinetoTables:
         """Append kernels to `kernel`, and those that communicate to `collective` too."""
         events, ts, dur = self._timed(events)
         get = _getter(_decode(events, KernelArguments, _KERNEL_ARGUMENTS))
-        first = self._launches + 1
-        self._launches += len(events)
+        first = self.launches + 1
+        self.launches += len(events)
         columns = {
             "ts": ts,
             "dur": dur,
@@ -222,6 +225,12 @@ class KinetoTables:
             },
         )
 
+    def extend(self, first: int | None, last: int | None) -> None:
+        """Widen the time that the rows span."""
+        if first is not None and last is not None:
+            self.first = first if self.first is None else min(self.first, first)
+            self.last = last if self.last is None else max(self.last, last)
+
     def _append(self, table: str, columns: dict[str, pa.Array[Any]]) -> None:
         self._part.append(table, pa.RecordBatch.from_pydict(columns))
 
@@ -245,8 +254,7 @@ class KinetoTables:
         durations = None
         if not instants:
             durations, end = self._durations(events, ts)
-        self.first = min(int(ts.min()), self.first if self.first is not None else int(ts.min()))
-        self.last = max(int(end.max()), self.last or 0)
+        self.extend(int(ts.min()), int(end.max()))
         return events, pa.array(ts), durations
 
     def _durations(
@@ -332,7 +340,9 @@ class KinetoTables:
             ]
         return {f"{name}_{axis}": values for axis, values in zip("xyz", axes, strict=True)}
 
-    def _external(self, get: Callable[[str], list[Any]], correlation: pa.Array[Any]) -> pa.Array[Any]:
+    def _external(
+        self, get: Callable[[str], list[Any]], correlation: pa.Array[Any]
+    ) -> pa.Array[Any]:
         """Return the operators' ids; one that repeats the correlation tells no operator."""
         values = get("external")
         old = get("external_2021")
@@ -354,7 +364,7 @@ class KinetoTables:
                 ids.append(0)
                 continue
             if stack not in self._stacks:
-                self._stacks[stack] = len(self._stacks) + 1
+                self._stacks[stack] = stable_number(stack)
                 new.append((self._stacks[stack], stack))
             ids.append(self._stacks[stack])
         self._add_frames(new)
@@ -383,7 +393,9 @@ class KinetoTables:
             },
         )
 
-    def _add_device_communication(self, events: list[Event], columns: dict[str, pa.Array[Any]]) -> None:
+    def _add_device_communication(
+        self, events: list[Event], columns: dict[str, pa.Array[Any]]
+    ) -> None:
         told = b"Collective name" in b"".join([event.args for event in events])
         rows = [
             row
@@ -408,7 +420,9 @@ class KinetoTables:
             | self._communication_columns(arguments, operations),
         )
 
-    def _add_host_communication(self, events: list[Event], ts: pa.Array[Any], dur: pa.Array[Any]) -> None:
+    def _add_host_communication(
+        self, events: list[Event], ts: pa.Array[Any], dur: pa.Array[Any]
+    ) -> None:
         """Append `record_param_comms` with arguments: the only trace of collectives on CPUs."""
         rows = [row for row, event in enumerate(events) if event.name == "record_param_comms"]
         arguments = _decode(

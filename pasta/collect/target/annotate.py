@@ -45,8 +45,12 @@ def remove_sink(sink: Sink) -> None:
     _sinks = tuple(known for known in _sinks if known is not sink)
 
 
-class Annotation:
-    """A named range: a context manager that may be entered again, and a decorator."""
+class annotate:  # noqa: N801 - used as a verb; a function around it would double its cost
+    """Name a range of the program, as context manager or decorator; ranges may nest.
+
+    Args:
+        name: what the range is called in the trace.
+    """
 
     __slots__ = ("name",)
 
@@ -58,7 +62,7 @@ class Annotation:
             for sink in _sinks:
                 sink.begin(self.name)
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, _kind: object, _error: object, _traceback: object) -> None:
         if _sinks:
             for sink in _sinks:
                 sink.end(self.name)
@@ -81,12 +85,3 @@ class Annotation:
                 return function(*args, **kwargs)
 
         return annotated
-
-
-def annotate(name: str) -> Annotation:
-    """Name a range of the program, as context manager or decorator; ranges may nest.
-
-    Args:
-        name: what the range is called in the trace.
-    """
-    return Annotation(name)

@@ -1,0 +1,47 @@
+"""Making JSON text that breaks the rules in common ways decodable."""
+
+from __future__ import annotations
+
+import re
+
+_NOT_A_NUMBER = re.compile(
+    rb'("(?:[^"\\]|\\.)*+")|[-+]?\b(?:inf(?:inity)?|nan)\b', re.DOTALL | re.IGNORECASE
+)
+_NUMBER_LIKE = re.compile(rb"[:,\[]\s*[-+]?(?:inf|nan)", re.IGNORECASE)
+_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
+_CONTROL_TO_SPACE = bytes(max(byte, 32) for byte in range(256))
+
+
+def without_infinities(text: bytes) -> tuple[bytes, int]:
+    """Return `text` with every bare `inf` and `nan` as `null`, and their number."""
+    if not _NUMBER_LIKE.search(text):
+        return text, 0
+    count = 0
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        if match[1]:
+            return match[1]
+        count += 1
+        return b"null"
+
+    return _NOT_A_NUMBER.sub(replace, text), count
+
+
+def repaired(text: bytes) -> bytes:
+    """Return `text` with infinities as null, control characters as blanks, bad escapes doubled."""
+    text, _ = without_infinities(text.translate(_CONTROL_TO_SPACE))
+    return _ESCAPE.sub(lambda match: match[0] if match[1] else rb"\\", text)
+
+
+def valid_utf8(text: bytes) -> tuple[bytes, int, int]:
+    """Return `text` with what is no UTF-8 as U+FFFD, how often, and the byte of the first."""
+    if text.isascii():
+        return text, 0, 0
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        sound = text.decode(errors="replace")
+        count = sound.count("\ufffd") - text.count("\ufffd".encode())
+        return sound.encode(), count, error.start
+    return text, 0, 0

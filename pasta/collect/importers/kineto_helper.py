@@ -1,0 +1,38 @@
+"""The process that reads the second half of a large Kineto file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from pasta.collect.importers.kineto_halves import SECOND_LAUNCH, Half, Task
+from pasta.collect.importers.kineto_reading import Reading
+from pasta.collect.losses import Losses
+from pasta.collect.sources import open_sources
+from pasta.errors import InputError
+from pasta.trace_writer import PartWriter
+
+
+def read_second_half(task: Task) -> Half:
+    """Read the events after the seam and describe what was found."""
+    part = PartWriter(Path(task.folder))
+    losses = Losses("", task.file, strict=task.strict)
+    [source] = open_sources([Path(task.file)])
+    reading = Reading(source, part, losses, task.block_bytes, launches=SECOND_LAUNCH)
+    half = Half()
+    try:
+        reading.read_after(task.byte)
+    except InputError as error:
+        half.error = str(error)
+    part.flush()
+    reading.describe(half)
+    half.losses = list(losses)
+    half.rows = part.rows
+    return half
+
+
+if __name__ == "__main__":
+    result = read_second_half(msgspec.json.decode(sys.argv[1], type=Task))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(result))

@@ -1,0 +1,219 @@
+"""Reading the events of one Kineto file, or of half of one, into the tables of a part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pasta.collect.importers.json_events import EventReader
+from pasta.collect.importers.kineto_events import Event, decode_events
+from pasta.collect.importers.kineto_halves import Half
+from pasta.collect.importers.kineto_origin import Origin
+from pasta.collect.importers.kineto_pairs import BeginEndPairs
+from pasta.collect.importers.kineto_tables import KinetoTables
+from pasta.collect.losses import Losses
+from pasta.collect.sources import Source
+from pasta.trace_writer import PartWriter
+
+_OPERATOR, _ANNOTATION, _FUNCTION = "operator", "annotation", "function"
+_CALL, _KERNEL, _COPY, _SYNC = "call", "kernel", "copy", "sync"
+_CATEGORIES = {
+    "cpu_op": _OPERATOR,
+    "Operator": _OPERATOR,
+    "user_annotation": _ANNOTATION,
+    "python_function": _FUNCTION,
+    "Runtime": _CALL,
+    "kernel": _KERNEL,
+    "Kernel": _KERNEL,
+    "gpu_memcpy": _COPY,
+    "Memcpy": _COPY,
+    "gpu_memset": _COPY,
+    "Memset": _COPY,
+    "cuda_sync": _SYNC,
+}
+_CALL_CATEGORY = re.compile(r"\w+_(?:runtime|driver)")
+_MTIA_DEVICE = "mtia_ccp_events"
+_MTIA_KINDS = {"dma_request": _COPY, "event_record": _SYNC, "event_wait": _SYNC}
+_FLOWS = frozenset("stf")
+_SKIPPED = {
+    "gpu_user_annotation": "the profiler derives them from host ranges",
+    "Trace": "the extent of the recording",
+    "overhead": "the profiler's own work",
+}
+_STEP = r"^ProfilerStep#\d+"
+_PHASE = r"^Optimizer\.(?:step|zero_grad)#"
+_MODULE = "nn.Module: "
+
+
+class Reading:
+    """Hands each event to the table of its category.
+
+    Args:
+        source: the file.
+        part: where the rows go.
+        losses: where what cannot be kept is counted.
+        block_bytes: how much is decoded at once.
+        stop: end at the first event boundary at or after this byte.
+        launches: number kernels after this one.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        part: PartWriter,
+        losses: Losses,
+        block_bytes: int,
+        *,
+        stop: int | None = None,
+        launches: int = 0,
+    ) -> None:
+        self.tables = KinetoTables(part, losses, launches)
+        self.origin = Origin()
+        self._bare = source.head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"[")
+        self._losses = losses
+        self._pairs = BeginEndPairs(losses)
+        self._kept_after = 0
+        self._cut_after = ""
+        self._reader = EventReader(
+            source.chunks,
+            decode_events,
+            losses,
+            source.damage,
+            block_bytes=block_bytes,
+            stop=stop,
+        )
+
+    @property
+    def seam(self) -> int | None:
+        """Where reading stopped for somebody else to go on; `None` if it went to the end."""
+        return self._reader.seam
+
+    def read(self) -> None:
+        """Read from the start."""
+        self._sort_out_all(iter(self._reader))
+
+    def read_on(self) -> None:
+        """Read from the seam to the end."""
+        self._sort_out_all(self._reader.go_on())
+
+    def read_after(self, byte: int) -> None:
+        """Read from the first event boundary at or after `byte` to the end."""
+        self._sort_out_all(self._reader.start_after(byte, bare=self._bare))
+
+    def describe(self, half: Half) -> None:
+        """Write what was found, beside the rows, into `half`."""
+        half.seam = self._reader.seam
+        half.kept = self._reader.kept
+        half.cut = self._reader.cut
+        half.launches = self.tables.launches
+        half.host_threads = [(*key, n) for key, n in self.tables.host_threads.items()]
+        half.devices = sorted(self.tables.devices)
+        half.first, half.last = self.tables.first, self.tables.last
+        half.names = [(*key, label) for key, label in self.origin.names.items()]
+        half.metadata = self._reader.metadata
+        half.pairs = self._pairs.left_over()
+
+    def merge(self, half: Half) -> None:
+        """Take over what somebody else found from the seam on."""
+        for pid, tid, count in half.host_threads:
+            self.tables.host_threads[pid, tid] += count
+        self.tables.devices.update(half.devices)
+        self.tables.extend(half.first, half.last)
+        self.origin.names.update({(kind, pid, tid): name for kind, pid, tid, name in half.names})
+        self._reader.metadata.update(half.metadata)
+        for loss in half.losses:
+            self._losses.add(loss)
+        self._add_paired(half.pairs)
+        self._kept_after, self._cut_after = half.kept, half.cut
+
+    def finish(self) -> None:
+        """Report what only the end of the file tells."""
+        self._pairs.report_left_over()
+        self.origin.read_metadata(self._reader.metadata)
+        if cut := self._cut_after or self._reader.cut:
+            kept = self._reader.kept + self._kept_after
+            self._losses.fault(f"{cut}, {kept} events kept", where=cut.rpartition(" at ")[2])
+
+    def _sort_out_all(self, blocks: Iterator[list[Event]]) -> None:
+        for events in blocks:
+            self._sort_out(events)
+
+    def _sort_out(self, events: list[Event]) -> None:
+        by_kind: dict[tuple[str, str | None], list[Event]] = {}
+        for event in events:
+            key = (event.ph, event.cat)
+            if key in by_kind:
+                by_kind[key].append(event)
+            else:
+                by_kind[key] = [event]
+        for (phase, category), group in by_kind.items():
+            if phase == "X":
+                self._add_complete(category or "", group)
+            elif phase == "M":
+                self.origin.read_names(group)
+            elif phase in ("i", "I"):
+                self._add_instants(group)
+            elif phase not in _FLOWS and phase not in ("B", "E"):
+                reason = f"event of phase '{phase}', category '{category or ''}': left out"
+                self._losses.skip(reason, len(group))
+        if any(phase in ("B", "E") for phase, _ in by_kind):
+            self._add_paired([event for event in events if event.ph in ("B", "E")])
+
+    def _add_paired(self, events: list[Event]) -> None:
+        by_category: dict[str, list[Event]] = {}
+        for event in self._pairs.match(events):
+            by_category.setdefault(event.cat or "", []).append(event)
+        for category, group in by_category.items():
+            self._add_complete(category, group)
+
+    def _add_complete(self, category: str, events: list[Event]) -> None:
+        kind = _CATEGORIES.get(category)
+        if kind is None and _CALL_CATEGORY.fullmatch(category):
+            kind = _CALL
+        if category == _MTIA_DEVICE:
+            for device_kind in (_KERNEL, _COPY, _SYNC):
+                chosen = [e for e in events if _MTIA_KINDS.get(e.name, _KERNEL) == device_kind]
+                if chosen:
+                    _ADD[device_kind](self.tables, chosen)
+        elif kind is None:
+            why = _SKIPPED.get(category, "no table holds them")
+            self._losses.skip(f"event of category '{category}' ({why}): left out", len(events))
+        else:
+            _ADD[kind](self.tables, events)
+
+    def _add_instants(self, events: list[Event]) -> None:
+        memory = [event for event in events if event.name == "[memory]"]
+        if memory:
+            self.tables.add_memory(memory)
+        others = len(events) - len(memory)
+        self._losses.skip("instant event (marks of the recording and others): left out", others)
+
+
+def _operator_level(names: list[str]) -> Any:
+    return pa.repeat(pa.scalar(_OPERATOR, pa.string()), len(names))
+
+
+def _annotation_level(names: list[str]) -> Any:
+    texts = pa.array(names, pa.string())
+    phase = pc.if_else(pc.match_substring_regex(texts, _PHASE), "phase", "annotation")
+    return pc.if_else(pc.match_substring_regex(texts, _STEP), "step", phase)
+
+
+def _function_level(names: list[str]) -> Any:
+    module = pc.starts_with(pa.array(names, pa.string()), _MODULE)
+    return pc.if_else(module, "module", "function")
+
+
+_ADD: dict[str, Callable[[KinetoTables, list[Event]], None]] = {
+    _OPERATOR: lambda tables, events: tables.add_spans(events, _operator_level),
+    _ANNOTATION: lambda tables, events: tables.add_spans(events, _annotation_level),
+    _FUNCTION: lambda tables, events: tables.add_spans(events, _function_level),
+    _CALL: KinetoTables.add_calls,
+    _KERNEL: KinetoTables.add_kernels,
+    _COPY: KinetoTables.add_copies,
+    _SYNC: KinetoTables.add_syncs,
+}
