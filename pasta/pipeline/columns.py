@@ -10,6 +10,7 @@ import polars as pl
 
 from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.kernels.intervals import Intervals
+from pasta.pipeline.kernels.ordering import numbered
 
 _GROUP = "# group"
 
@@ -86,32 +87,28 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
     varying = [
         name for name in by if not all(rows[name].eq_missing(first[name]).all() for rows in inputs)
     ]
-    if not varying:
-        return first, [np.zeros(rows.height, dtype=np.int64) for rows in inputs]
-    distinct = pl.concat([rows.select(varying).unique() for rows in inputs]).unique().sort(varying)
-    keys = pl.DataFrame(
-        [distinct[n] if n in varying else first[n].new_from_index(0, distinct.height) for n in by]
-    )
-    return keys, [_places(distinct, rows) for rows in inputs]
+    codes, keys = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64), first
+    for name in varying:
+        columns = [rows[name] for rows in inputs]
+        values = pl.concat([column.unique() for column in columns]).unique().sort()
+        places = np.concatenate([_places(values, column) for column in columns])
+        combinations, codes = numbered(codes * len(values) + places)
+        keys = keys[combinations // len(values)].with_columns(values[combinations % len(values)])
+    ends = np.cumsum([rows.height for rows in inputs])
+    return keys, np.split(codes, ends[:-1])
 
 
-def _places(keys: pl.DataFrame, rows: pl.DataFrame) -> Any:
-    """Return for each row the place of its values among `keys`, which are sorted."""
-    values = keys.to_series()
-    if keys.width == 1 and values.null_count() == 0:
-        column = rows[values.name]
-        if values.dtype.is_integer():
-            return np.searchsorted(values.to_numpy(), column.to_numpy())
-        if values.dtype == pl.String:
-            return column.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
-    numbered = keys.with_columns(pl.int_range(pl.len()).alias(_GROUP))
-    return (
-        rows.select(keys.columns)
-        .join(numbered, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")[
-            _GROUP
-        ]
-        .to_numpy()
+def _places(values: pl.Series, column: pl.Series) -> Any:
+    """Return for each value of `column` its place among `values`, which are sorted and distinct."""
+    if values.null_count() == 0 and values.dtype.is_integer():
+        return np.searchsorted(values.to_numpy(), column.to_numpy())
+    if values.null_count() == 0 and values.dtype == pl.String:
+        return column.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
+    numbered_values = values.to_frame().with_columns(pl.int_range(pl.len()).alias(_GROUP))
+    found = column.to_frame().join(
+        numbered_values, on=values.name, how="left", nulls_equal=True, maintain_order="left"
     )
+    return found[_GROUP].to_numpy()
 
 
 def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.DataFrame:
