@@ -15,6 +15,7 @@ from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
 from pasta.schema import TABLES
 
 CONFIG_VERSION = 1
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REPORT_KINDS = {
     "finding": {"finding", "from", "row", "when"},
     "facts": {"facts"},
@@ -238,7 +239,7 @@ def _known_keys(options: Mapping[str, Any], known: set[str], path: str) -> None:
             raise ConfigError(where, f"unknown key.{did_you_mean(key, known)}")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(_SafeLoader):  # type: ignore[misc] # the C parser where PyYAML has it
     """A safe loader that refuses a key given twice, which YAML would silently overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (overridden)
@@ -250,12 +251,13 @@ class _Loader(yaml.SafeLoader):
                 raise ConfigError(str(key), f"the key stands twice (line {line}); name it once")
             if isinstance(key, str | int):
                 seen.add(key)
-        return super().construct_mapping(node, deep=deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
 
 
 _BOOLEAN = "tag:yaml.org,2002:bool"
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|false)$"), list("tf"))

@@ -16,7 +16,7 @@ from pasta.tools.units import human
 def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.DataFrame]) -> None:
     """Add rows per table and rank, totals, and how each trace was recorded."""
     counts = [_count(source, table) for source in sources for table in source.trace.tables()]
-    rows = pl.concat(counts) if counts else _NO_ROWS
+    rows = pl.concat([_NO_ROWS, *pl.collect_all(counts)])
     start = pl.col("start_ts").min()
     rows = rows.with_columns(start_ns=pl.col("start_ts") - start, end_ns=pl.col("end_ts") - start)
     report.facts |= {
@@ -47,7 +47,7 @@ _NO_ROWS = pl.DataFrame(
 )
 
 
-def _count(source: Source, table: str) -> pl.DataFrame:
+def _count(source: Source, table: str) -> pl.LazyFrame:
     """Count the rows of one table by rank, with the time they span."""
     columns = {column.name for column in TABLES[table].columns}
     nothing = pl.lit(None, dtype=pl.Int64)
@@ -66,7 +66,6 @@ def _count(source: Source, table: str) -> pl.DataFrame:
             pl.col("s").alias("start_ts"),
             pl.col("e").alias("end_ts"),
         )
-        .collect()
     )
 
 
