@@ -84,9 +84,7 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
                 found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
                 raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
     first = pl.concat([rows.select(by).head(1) for rows in inputs]).head(1)
-    varying = [
-        name for name in by if not all(rows[name].eq_missing(first[name]).all() for rows in inputs)
-    ]
+    varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
     codes, keys = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64), first
     for name in varying:
         columns = [rows[name] for rows in inputs]
@@ -96,6 +94,12 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
         keys = keys[combinations // len(values)].with_columns(values[combinations % len(values)])
     ends = np.cumsum([rows.height for rows in inputs])
     return keys, np.split(codes, ends[:-1])
+
+
+def _constant(columns: Sequence[pl.Series]) -> bool:
+    """Tell whether all values of all `columns` are one, as trace and process often are."""
+    ends = {end for column in columns if len(column) for end in (column.min(), column.max())}
+    return len(ends) <= 1 and not any(column.null_count() for column in columns)
 
 
 def _places(values: pl.Series, column: pl.Series) -> Any:
