@@ -13,6 +13,9 @@ from pasta.trace_writer import PartWriter
 
 BATCH_ROWS = 1 << 13
 
+Texts = tuple[str, ...]
+"""A cell that holds texts: a tuple, since the garbage collector need not track rows of those."""
+
 
 class Rows:
     """The rows of one table, appended one by one and written as Arrow batches.

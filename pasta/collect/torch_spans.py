@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pasta.collect.torch_rows import Losses, Rows
+from pasta.collect.torch_rows import Losses, Rows, Texts
 
 SPAN_COLUMNS = (
     "tid",
@@ -88,7 +88,7 @@ class Spans:
         start: int,
         end: int,
         sequence: int | None,
-        inputs: tuple[list[str], list[str]],
+        inputs: tuple[Texts, Texts],
     ) -> int:
         """Make the row of an operator, which has no span inside it; return its id."""
         stack = self._nested_stack()
@@ -150,4 +150,4 @@ class Spans:
     def _row(self, span: Open, end: int) -> tuple[Any, ...]:
         ids = (span.span_id, span.parent_id)
         times = (self._local.tid, span.ts, end - span.ts)
-        return (*times, *ids, span.level, span.name, None, [], [])
+        return (*times, *ids, span.level, span.name, None, (), ())

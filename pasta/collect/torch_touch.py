@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pasta.collect.torch_memory import Storages, Stored
-from pasta.collect.torch_rows import Losses, Rows
+from pasta.collect.torch_rows import Losses, Rows, Texts
 from pasta.collect.torch_views import View, coverage
 
 TOUCH_COLUMNS = (
@@ -164,7 +164,7 @@ def tensors_in(result: Any) -> Iterator[Any]:
             yield from tensors_in(item)
 
 
-def describe(called: Signature, given: list[Operand]) -> tuple[list[str], list[str]]:
+def describe(called: Signature, given: list[Operand]) -> tuple[Texts, Texts]:
     """Return shapes and element types, one text an argument; tensors of a list split by `;`."""
     shapes, types = [""] * called.arguments, [""] * called.arguments
     for operand in given:
@@ -172,7 +172,7 @@ def describe(called: Signature, given: list[Operand]) -> tuple[list[str], list[s
         shape, kind = _shape_text(operand.view.shape), _type_text(operand.tensor.dtype)
         shapes[at] = f"{shapes[at]};{shape}" if types[at] else shape
         types[at] = f"{types[at]};{kind}" if types[at] else kind
-    return shapes, types
+    return tuple(shapes), tuple(types)
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -40,7 +40,7 @@ def test_spans_nest_under_step_and_run(recording):
     spans = recording.spans
     spans.open("phase", "forward", 1)
     spans.open("module", "block", 1)
-    spans.closed("aten::mm", 30, 35, None, (["2x2", "2x2"], ["float32", "float32"]))
+    spans.closed("aten::mm", 30, 35, None, (("2x2", "2x2"), ("float32", "float32")))
     spans.close("module", 1)
     spans.close("phase", 1)
     spans.finish()
@@ -52,7 +52,7 @@ def test_spans_nest_under_step_and_run(recording):
         "run": "",
     }
     mm = recording.table()["aten::mm"]
-    assert (mm["ts"], mm["dur"], mm["input_shapes"]) == (30, 5, ["2x2", "2x2"])
+    assert (mm["ts"], mm["dur"], mm["input_shapes"]) == (30, 5, ("2x2", "2x2"))
     block = recording.table()["block"]
     assert (block["ts"], block["dur"]) == (20, 10)
 
@@ -76,9 +76,9 @@ def test_a_step_waits_for_annotations_opened_in_it(recording):
     spans = recording.spans
     spans.open("annotation", "loop", "loop")
     spans.end_step()
-    spans.closed("inside", 1, 2, None, ([], []))
+    spans.closed("inside", 1, 2, None, ((), ()))
     spans.close("annotation", "loop")
-    spans.closed("after", 3, 4, None, ([], []))
+    spans.closed("after", 3, 4, None, ((), ()))
     spans.finish()
     tree = recording.tree()
     assert (tree["inside"], tree["loop"], tree["after"]) == ("loop", "step 0", "step 1")

@@ -55,8 +55,6 @@ def test_counts_one_view(view, expected):
 
 def test_bounds_what_is_too_much_to_enumerate(monkeypatch):
     monkeypatch.setattr(torch_views, "RUNS_LIMIT", 3)
-    coverage.cache_clear()
     columns = View(0, (4, 4), (8, 2), 4), View(1, (4, 4), (8, 2), 4)
     assert coverage(columns) == (128, False)
     assert coverage((View(0, (6, 3), (1, 1), 4),)) == (32, False)
-    coverage.cache_clear()
