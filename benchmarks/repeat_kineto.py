@@ -51,7 +51,9 @@ def _text(event: dict[str, Any], shift: int, offset: int) -> str:
         name: value + offset if name in _IDS and isinstance(value, int) and value else value
         for name, value in arguments.items()
     }
-    return "  {\n    " + fields + ',\n    "args": {\n      ' + json.dumps(new)[1:-1] + "\n    }\n  }"
+    return (
+        "  {\n    " + fields + ',\n    "args": {\n      ' + json.dumps(new)[1:-1] + "\n    }\n  }"
+    )
 
 
 def main() -> None:
@@ -60,7 +62,9 @@ def main() -> None:
     opened = gzip.open if source.suffix == ".gz" else open
     with opened(source, "rb") as stream:
         trace = json.load(stream)
-    writer = gzip.open(target, "wt", compresslevel=1) if target.suffix == ".gz" else target.open("w")
+    writer = (
+        gzip.open(target, "wt", compresslevel=1) if target.suffix == ".gz" else target.open("w")
+    )
     with writer as output:
         for piece in repeated(trace, times):
             output.write(piece)

@@ -179,7 +179,7 @@ class _RollingFile:
                 self._schema,
                 compression="lz4",
                 write_statistics=["ts"],
-                use_dictionary=_texts(self._schema),
+                use_dictionary=_texts(self._schema),  # type: ignore[arg-type]
             )
         self._writer.write_table(rows)
         self._file_rows += rows.num_rows
@@ -262,7 +262,7 @@ def _write_file(path: Path, table: str, frame: pl.DataFrame) -> None:
         temporary,
         compression="zstd",
         row_group_size=ROW_GROUP_ROWS,
-        use_dictionary=_texts(rows.schema),
+        use_dictionary=_texts(rows.schema),  # type: ignore[arg-type]
     )
     temporary.rename(path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -45,7 +45,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes there are, of files on disk."""
 
 
-def open_sources(files: Sequence[Path], progress: Progress | None = None) -> Iterator[Source]:
+def open_sources(files: Sequence[Path], progress: Progress | None = None) -> Generator[Source]:
     """Yield each of `files` in turn; an archive yields its members.
 
     A source must be consumed before the next one is asked for.

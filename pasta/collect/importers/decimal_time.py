@@ -59,7 +59,7 @@ def _whole_numbers(characters: NDArray[np.uint8], digits: NDArray[np.int64]) -> 
     """Convert numbers of `digits` digits each that follow one another without a separator."""
     offsets = np.concatenate(([0], np.cumsum(digits))).astype(np.int32)
     texts = pa.StringArray.from_buffers(
-        len(digits), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(characters))
+        len(digits), pa.py_buffer(offsets.tobytes()), pa.py_buffer(characters.tobytes())
     )
     numbers: NDArray[np.int64] = texts.cast(pa.int64()).to_numpy()
     return numbers

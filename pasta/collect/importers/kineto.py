@@ -55,7 +55,11 @@ class Kineto:
             rank=origin.rank,
             pid=origin.pid,
             transforms=finish_transforms(
-                origin.pid, origin.base_ns, losses, SECOND_LAUNCH - launches
+                origin.pid,
+                origin.base_ns,
+                losses,
+                launch_gap=SECOND_LAUNCH - launches,
+                device_communicators=reading.tables.device_communicators,
             ),
             shift_ns=origin.base_ns,
         )

@@ -6,7 +6,9 @@ category, and most events (flows) need none of them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -113,3 +115,26 @@ class MemoryArguments(Struct, gc=False):
 
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
+
+A = TypeVar("A")
+
+
+def decode_arguments(events: Sequence[Event], kind: type[A]) -> list[A]:
+    """Return the arguments of each event as `kind`; arguments that are no object count as none."""
+    decode: Callable[[bytes], list[A]] = _decoder(kind)
+    try:
+        return decode(b"[" + b",".join([event.args for event in events]) + b"]")
+    except msgspec.DecodeError:
+        pass
+    arguments: list[A] = []
+    for event in events:
+        try:
+            arguments += decode(b"[" + bytes(event.args) + b"]")
+        except msgspec.DecodeError:
+            arguments.append(kind())
+    return arguments
+
+
+@cache
+def _decoder(kind: Hashable) -> Any:
+    return msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]

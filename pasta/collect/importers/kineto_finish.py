@@ -15,7 +15,12 @@ _TIMES = ("ts", "started", "ended")
 
 
 def finish_transforms(
-    pid: int, base_ns: int, losses: Losses, launch_gap: int
+    pid: int,
+    base_ns: int,
+    losses: Losses,
+    *,
+    launch_gap: int,
+    device_communicators: set[str],
 ) -> Mapping[str, Transform]:
     """Return for each table what completes its rows, slice after slice in order of time.
 
@@ -24,38 +29,69 @@ def finish_transforms(
         base_ns: added to every time.
         losses: where what parents leave doubtful is counted.
         launch_gap: taken from the launch ids beyond it, which are those of a second half.
+        device_communicators: the communicators that kernels work for.
     """
-    span_parents = SpanParents(losses)
-    sequences = CollectiveSequences()
-    frames: set[tuple[int, int]] = set()
 
     def complete(frame: pl.DataFrame) -> pl.DataFrame:
-        shifted = [pl.col(name) + base_ns for name in _TIMES if base_ns and name in frame.columns]
+        changed = [pl.col(name) + base_ns for name in _TIMES if name in frame.columns]
         if "launch_id" in frame.columns:
             launch = pl.col("launch_id")
-            shifted.append(pl.when(launch > launch_gap).then(launch - launch_gap).otherwise(launch))
-        return frame.with_columns(pl.lit(pid, dtype=pl.Int64).alias("pid"), *shifted)
+            moved = pl.when(launch > launch_gap).then(launch - launch_gap).otherwise(launch)
+            changed.append(moved.alias("launch_id"))
+        return frame.with_columns(pl.lit(pid, dtype=pl.Int64).alias("pid"), *changed)
 
-    def first_of_each(frame: pl.DataFrame) -> pl.DataFrame:
-        keys = list(frame.select("stack_id", "depth").iter_rows())
-        fresh = [key not in frames and not frames.add(key) for key in keys]
-        return frame.filter(pl.Series(fresh, dtype=pl.Boolean))
-
+    first_steps: dict[str, Transform] = {
+        "span": SpanParents(losses).add,
+        "collective": Collectives(device_communicators).add,
+        "frame": DistinctFrames().add,
+    }
     transforms: dict[str, Transform] = dict.fromkeys(TABLES, complete)
-    transforms["span"] = lambda frame: complete(span_parents.add(frame))
-    transforms["frame"] = lambda frame: complete(first_of_each(frame))
-    transforms["collective"] = lambda frame: complete(sequences.add(frame))
+    for table, first in first_steps.items():
+        transforms[table] = _followed(first, complete)
     return transforms
 
 
-class CollectiveSequences:
-    """Numbers the collectives of each communicator in order of time, where none is recorded."""
+def _followed(first: Transform, then: Transform) -> Transform:
+    return lambda frame: then(first(frame))
+
+
+class DistinctFrames:
+    """Drops the frames of a stack that both halves of a file have met."""
 
     def __init__(self) -> None:
+        self._seen: set[tuple[int, int]] = set()
+
+    def add(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of one slice that are new."""
+        fresh = []
+        for key in frame.select("stack_id", "depth").iter_rows():
+            fresh.append(key not in self._seen)
+            self._seen.add(key)
+        return frame.filter(pl.Series(fresh, dtype=pl.Boolean))
+
+
+class Collectives:
+    """Keeps one row for each collective and numbers them where no number is recorded.
+
+    The host's record of a collective counts only where no kernel works for its communicator, or
+    it would stand twice. Numbers count up in order of time on each communicator, and on each
+    stream where the communicator is unknown.
+
+    Args:
+        device_communicators: the communicators that kernels work for.
+    """
+
+    def __init__(self, device_communicators: set[str]) -> None:
+        self._on_devices = sorted(device_communicators)
         self._seen: dict[tuple[str, int, int | None], int] = {}
 
     def add(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Fill `sequence` and `sequence_source` of one slice."""
+        """Return the rows of one slice that stay, with `sequence` and `sequence_source`."""
+        if "" in self._on_devices:
+            frame = frame.filter(pl.col("device") >= 0)
+        elif self._on_devices:
+            elsewhere = ~pl.col("communicator").is_in(self._on_devices)
+            frame = frame.filter((pl.col("device") >= 0) | elsewhere)
         numbers = []
         for communicator, device, stream in frame.select(
             "communicator", "device", "stream"
@@ -63,12 +99,9 @@ class CollectiveSequences:
             key = (communicator, device, None if communicator else stream)
             numbers.append(self._seen.get(key, 0))
             self._seen[key] = numbers[-1] + 1
-        counted = pl.Series(numbers, dtype=pl.Int64)
         recorded = pl.col("sequence").is_not_null()
+        source = pl.when(recorded).then(pl.lit("recorded")).otherwise(pl.lit("counted"))
         return frame.with_columns(
-            pl.when(recorded).then(pl.col("sequence")).otherwise(counted).alias("sequence"),
-            pl.when(recorded)
-            .then(pl.lit("recorded"))
-            .otherwise(pl.lit("counted"))
-            .alias("sequence_source"),
+            pl.col("sequence").fill_null(pl.Series(numbers, dtype=pl.Int64)),
+            source.alias("sequence_source"),
         )

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 import msgspec
 
@@ -51,6 +51,7 @@ class Half(msgspec.Struct):
     launches: int = 0
     host_threads: list[tuple[Any, Any, int]] = []
     devices: list[int] = []
+    device_communicators: list[str] = []
     first: int | None = None
     last: int | None = None
     names: list[tuple[str, str, str, str]] = []
@@ -80,7 +81,7 @@ class SecondHalf:
         )
         self._output = cast("IO[bytes]", self._process.stdout)
 
-    def __enter__(self) -> SecondHalf:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

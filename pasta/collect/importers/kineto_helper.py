@@ -19,7 +19,8 @@ def read_second_half(task: Task) -> Half:
     """Read the events after the seam and describe what was found."""
     part = PartWriter(Path(task.folder))
     losses = Losses("", task.file, strict=task.strict)
-    [source] = open_sources([Path(task.file)])
+    sources = open_sources([Path(task.file)])
+    source = next(sources)
     reading = Reading(source, part, losses, task.block_bytes, launches=SECOND_LAUNCH)
     half = Half()
     try:
@@ -30,6 +31,7 @@ def read_second_half(task: Task) -> Half:
     reading.describe(half)
     half.losses = list(losses)
     half.rows = part.rows
+    sources.close()
     return half
 
 

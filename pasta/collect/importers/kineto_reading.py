@@ -112,6 +112,7 @@ class Reading:
         half.launches = self.tables.launches
         half.host_threads = [(*key, n) for key, n in self.tables.host_threads.items()]
         half.devices = sorted(self.tables.devices)
+        half.device_communicators = sorted(self.tables.device_communicators)
         half.first, half.last = self.tables.first, self.tables.last
         half.names = [(*key, label) for key, label in self.origin.names.items()]
         half.metadata = self._reader.metadata
@@ -122,6 +123,7 @@ class Reading:
         for pid, tid, count in half.host_threads:
             self.tables.host_threads[pid, tid] += count
         self.tables.devices.update(half.devices)
+        self.tables.device_communicators.update(half.device_communicators)
         self.tables.extend(half.first, half.last)
         self.origin.names.update({(kind, pid, tid): name for kind, pid, tid, name in half.names})
         self._reader.metadata.update(half.metadata)

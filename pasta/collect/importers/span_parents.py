@@ -41,7 +41,7 @@ class SpanParents:
         group = np.unique(columns[0], return_inverse=True)[1]
         unfinished = np.flatnonzero(frame["dur"].is_null().to_numpy()) + carried
         if len(unfinished):
-            columns[2][unfinished] = _latest_end(group, *columns[1:3], unfinished)
+            columns[2][unfinished] = _latest_end(group, columns[1], columns[2], unfinished)
         parent = self._find_parents(group, columns[1], columns[2], carried)
         parent_id = np.where(parent >= 0, columns[3][parent], 0)
         still_open = columns[2] > start[-1]
