@@ -73,10 +73,9 @@ def _without_circles(parents: Any) -> Any:
 
 def subtree_sums(rows: Tree, values: Any) -> Any:
     """Return for each row the sum of `values` over it and all its descendants."""
-    xp = array_namespace(values)
     totals = values.copy()
     for level in reversed(rows.levels[1:]):
-        xp.add.at(totals, rows.parents[level], totals[level])
+        _add_at(totals, rows.parents[level], totals[level])
     return totals
 
 
@@ -84,8 +83,15 @@ def sums_at(places: Any, values: Any, count: int) -> Any:
     """Return the sum of `values` for each place from 0 to `count` - 1."""
     xp = array_namespace(values)
     sums = xp.zeros(count, dtype=values.dtype)
-    xp.add.at(sums, places, values)
+    _add_at(sums, places, values)
     return sums
+
+
+def _add_at(sums: Any, places: Any, values: Any) -> None:
+    """Add each value at its place; as unsigned, since cupy cannot do so with signed integers."""
+    if sums.dtype.kind == "i":
+        sums, values = sums.view("u8"), values.view("u8")
+    array_namespace(sums).add.at(sums, places, values)
 
 
 class Paths(NamedTuple):
