@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,7 +109,8 @@ class Recorder:
         self._storages = Storages(trace.memory, trace.losses, trace.clock, _reserved_bytes)
         self._names = ModuleNames()
         self._steps_by_hand = False
-        self._sequence = 0
+        self._autograd = threading.local()
+        self._autograd_sequence()
 
     def step(self) -> None:
         """Begin a step here; from the first call on, optimizers no longer end steps."""
@@ -209,7 +211,11 @@ class Recorder:
             torch_touch.append(self._trace.touches, self._trace.losses, span_id, found, end)
 
     def _autograd_sequence(self) -> int | None:
-        """Return the number of the autograd node that runs, or that this operator just got."""
+        """Return the number of the autograd node that runs, or that this operator just got.
+
+        Autograd counts nodes on each thread: an operator got one if the count has gone up since
+        the operator before it.
+        """
         import torch
 
         node = torch._C._current_autograd_node()
@@ -217,8 +223,8 @@ class Recorder:
             number = int(node._sequence_nr())
             return number if number < NO_SEQUENCE else None
         following = int(torch.autograd._get_sequence_nr())
-        made_a_node = following > self._sequence
-        self._sequence = following
+        made_a_node = following > getattr(self._autograd, "sequence", following)
+        self._autograd.sequence = following
         return following - 1 if made_a_node else None
 
     def _open_module(self, module: Any) -> None:

@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pasta.collect.torch_rows import Losses, Rows, Texts
@@ -119,7 +120,7 @@ class Spans:
         except AttributeError:
             stack = self._local.stack = []
             self._local.tid = threading.get_native_id()
-            self._threads.append((self._local.tid, threading.current_thread().name, None))
+            self._threads.append((self._local.tid, _thread_name(self._local.tid), None))
         return stack
 
     def _nested_stack(self) -> list[Open]:
@@ -151,3 +152,10 @@ class Spans:
         ids = (span.span_id, span.parent_id)
         times = (self._local.tid, span.ts, end - span.ts)
         return (*times, *ids, span.level, span.name, None, (), ())
+
+
+def _thread_name(tid: int) -> str:
+    """Return the calling thread's name; the system's, where Python did not start the thread."""
+    name = threading.current_thread().name
+    comm = Path(f"/proc/self/task/{tid}/comm")
+    return comm.read_text().strip() if name.startswith("Dummy-") and comm.exists() else name

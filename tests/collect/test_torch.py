@@ -112,9 +112,12 @@ def test_shapes_and_types_of_inputs(path):
 
 
 def test_backward_operators_carry_the_number_of_their_forward(path):
+    train(Model())
     with record("run1", path) as recorder:
+        torch.ones(1)
         train(Model())
     table = spans(recorder).filter(pl.col("sequence").is_not_null())
+    assert "aten::ones" not in table["name"]
     by_number = {
         names[0]: names[1:]
         for _, names in table.group_by("sequence", maintain_order=True).agg("name").iter_rows()
@@ -398,3 +401,26 @@ def test_a_forked_child_leaves_the_trace_alone(tmp_path):
     table = trace.scan("span").filter(pl.col("level") == "operator").collect()
     assert table["name"].to_list() == ["aten::ones", "aten::zeros"]
     assert trace.info["ended"] == "exit 0"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_tensors_are_recorded_by_device_and_backward_by_autograds_thread(path):
+    model = Model().cuda()
+    with record("run1", path) as recorder:
+        model(torch.ones(5, 8, device="cuda")).sum().backward()
+    table = spans(recorder)
+    here, elsewhere = table.partition_by(pl.col("tid") == threading.get_native_id())
+    assert elsewhere.filter(pl.col("name") == "aten::mm").height == 3
+    backward = here.filter(pl.col("name") == "backward").row(0, named=True)
+    assert elsewhere["ts"].min() >= backward["ts"]
+    assert (elsewhere["ts"] + elsewhere["dur"]).max() <= backward["ts"] + backward["dur"]
+    names = recorder.trace().scan("thread").collect()["name"].to_list()
+    assert names == ["MainThread", "pt_autograd_0"]
+    memory = recorder.trace().scan("memory").filter(pl.col("device") == 0).collect()
+    parameters = 4 * (8 * 16 + 16 + 16 * 4 + 4)
+    assert memory["total_allocated"].max() > 2 * parameters
+    allocations = memory.filter(pl.col("event") == "allocate")
+    assert allocations["total_reserved"].min() >= parameters
+    devices = recorder.trace().scan("device").collect()
+    assert devices["name"][0] == torch.cuda.get_device_name(0)

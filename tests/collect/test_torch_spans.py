@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,14 @@ def test_closing_what_was_never_opened_is_ignored(recording):
     recording.spans.close("annotation", "a")
     recording.spans.finish()
     assert set(recording.table()) == {"a", "step 0", "run"}
+
+
+def test_threads_that_python_did_not_start_have_the_systems_name(monkeypatch):
+    monkeypatch.setattr(threading.current_thread(), "name", "Dummy-7")
+    recording = Recording()
+    comm = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
+    expected = comm.read_text().strip() if comm.exists() else "Dummy-7"
+    assert recording.threads[0][1] == expected
 
 
 def test_another_thread_has_its_own_tree(recording):
