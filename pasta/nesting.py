@@ -40,7 +40,7 @@ def parents(group: Any, start: Any, end: Any, *, overhang: int = OVERHANG) -> An
     new_group = xp.ones(count, dtype=bool)
     new_group[1:] = group[1:] != group[:-1]
     position = xp.arange(count)
-    first = xp.maximum.accumulate(xp.where(new_group, position, 0))
+    first = position[new_group][xp.cumsum(new_group) - 1]
     found = xp.full(count, -1, dtype=xp.int64)
     same_start = ~new_group
     same_start[1:] &= start[1:] == start[:-1]
@@ -84,7 +84,19 @@ def _within_reach(xp: Any, new_group: Any, end: Any, limit: Any) -> Any:
     lowest, highest = end.min(), (1 << bits) - 1
     reach = (number << bits) + xp.minimum(end - lowest, highest)
     needed = (number << bits) + xp.clip(limit - lowest, 0, highest)
-    return xp.append(False, xp.maximum.accumulate(reach)[:-1] >= needed[1:])
+    return xp.append(False, _running_maximum(xp, reach)[:-1] >= needed[1:])
+
+
+def _running_maximum(xp: Any, values: Any) -> Any:
+    """Return for each value the largest up to it; cupy has no such function, so it doubles."""
+    if xp.__name__ == "numpy":
+        return xp.maximum.accumulate(values)
+    reached = 1
+    while reached < len(values):
+        later = xp.maximum(values[reached:], values[:-reached])
+        values = xp.concatenate([values[:reached], later])
+        reached *= 2
+    return values
 
 
 def last_reaching(xp: Any, end: Any, rows: Any, first: Any, limit: Any) -> Any:
