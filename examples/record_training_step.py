@@ -110,6 +110,7 @@ def forget_host(trace: Path) -> None:
 def main() -> None:
     """Record the steps and tell where the time of the operators went."""
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # for times that other work on the machine disturbs least
     model = GPT()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     with record("gpt_cpu") as recorder:

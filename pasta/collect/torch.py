@@ -207,7 +207,8 @@ class Recorder:
         with torch._C.DisableTorchFunction():
             inputs = torch_touch.describe(called, given)
             span_id = self._spans.closed(called.name, start, end, sequence, inputs)
-            found = torch_touch.touches(called, given, result, self._storages, end)
+            inside = max(start, end - 1)
+            found = torch_touch.touches(called, given, result, self._storages, inside)
             torch_touch.append(self._trace.touches, self._trace.losses, span_id, found, end)
 
     def _autograd_sequence(self) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from pasta.collect.torch_rows import Losses, Rows
-from pasta.trace_writer import Transform
+from pasta.trace_merge import Transform
 
 MEMORY_COLUMNS = (
     "tid",
@@ -87,7 +87,7 @@ class Storages:
             return known
 
     def result(self, storage: Any, now: int) -> Stored | None:
-        """Return what is known of `storage`, allocated just `now` unless known before."""
+        """Return what is known of `storage`, allocated at `now` unless known before."""
         with self._lock:
             known = self._known(storage, now)
             if known is None and storage.nbytes():

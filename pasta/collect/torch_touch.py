@@ -209,7 +209,7 @@ def touches(
         given: its operands, from before the call.
         result: what it returned.
         storages: the storages seen so far.
-        now: when it returned, in ns.
+        now: a time inside the call, in ns, for the storages that it made.
     """
     known = {operand.stored.object_id for operand in given if operand.stored is not None}
     found: dict[int, Touch] = {}

@@ -46,6 +46,21 @@ def test_an_intermediate_is_released_before_the_next_is_allocated(path):
     assert [addresses[i] for i in (a_id, c_id, d_id)] == [t.data_ptr() for t in (a, c, d)]
 
 
+def test_results_are_allocated_inside_their_operator(path):
+    with record("test", path) as recorder:
+        kept = [torch.ones(100), torch.zeros(50)]
+    assert len(kept) == 2
+    operators = recorder.trace().scan("span").filter(pl.col("level") == "operator").collect()
+    inside = (
+        events(recorder)
+        .join(operators, how="cross")
+        .filter(
+            pl.col("ts") >= pl.col("ts_right"), pl.col("ts") < pl.col("ts_right") + pl.col("dur")
+        )
+    )
+    assert inside.select("name", "bytes").rows() == [("aten::ones", 400), ("aten::zeros", 200)]
+
+
 def test_a_view_keeps_its_storage_alive(path):
     with record("test", path) as recorder:
         a = torch.ones(10)
