@@ -1,38 +1,37 @@
 """Writing a trace: batches are appended as they come, and sorted once when the trace is finished.
 
 While a trace is recorded, each table grows by files that roll; every row group in them is sorted
-by `ts`. Finishing merges them into larger files that are sorted throughout, slice of time by slice
-of time, so that memory stays bounded whatever the size.
+by `ts`. Finishing merges them into larger files that are sorted throughout.
 """
 
 from __future__ import annotations
 
 import datetime
-import itertools
 import json
-import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pasta
 from pasta.errors import TraceError
-from pasta.schema import SCHEMA_VERSION, TABLES, arrow_schema
-from pasta.trace import MANIFEST, RANK_FOLDER, empty_table
+from pasta.schema import SCHEMA_VERSION, arrow_schema
+from pasta.trace import MANIFEST, RANK_FOLDER
+from pasta.trace_merge import (
+    FILE_ROWS,
+    PART_FILES,
+    ROW_GROUP_ROWS,
+    Transform,
+    conform,
+    merge,
+    parquet_writer,
+)
 
-ROW_GROUP_ROWS = 1 << 17
-ROW_GROUP_BYTES = 1 << 24
-FILE_ROWS = 1 << 20
-SLICE_ROWS = 1 << 19
-
-Transform = Callable[[pl.DataFrame], pl.DataFrame]
-"""Applied to a table when it is finished, slice after slice in order of `ts`."""
+ROW_GROUP_BYTES = 1 << 22
 
 
 class TraceWriter:
@@ -103,7 +102,7 @@ class PartWriter:
         for table, count in rows.items():
             if table not in self._open:
                 self._open[table] = _RollingFile(self.folder / table, table, self._file_seconds)
-            for file in sorted((folder / table).glob("part-*.parquet")):
+            for file in sorted((folder / table).glob(PART_FILES)):
                 self._open[table].adopt(file)
             self.rows[table] = self.rows.get(table, 0) + count
 
@@ -115,8 +114,14 @@ class PartWriter:
     def finish(self, transforms: Mapping[str, Transform] | None = None) -> None:
         """Sort each table by `ts` and merge its files; apply `transforms` on the way."""
         self.flush()
-        for table in self._open:
-            _merge(self.folder / table, table, (transforms or {}).get(table))
+        changed = transforms or {}
+
+        def sort(table: str) -> tuple[str, int]:
+            return table, merge(self.folder / table, table, changed.get(table))
+
+        tables = sorted(self._open, key=self.rows.__getitem__, reverse=True)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            self.rows.update(pool.map(sort, tables))
         self._open.clear()
 
 
@@ -125,8 +130,8 @@ class _RollingFile:
 
     def __init__(self, folder: Path, table: str, seconds: float | None) -> None:
         self.folder = folder
-        self._schema = arrow_schema(table)
-        self._sorted = "ts" in self._schema.names
+        self._table = table
+        self._sorted = "ts" in arrow_schema(table).names
         self._seconds = seconds
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
@@ -174,103 +179,8 @@ class _RollingFile:
         if self._sorted:
             rows = rows.sort_by("ts")
         if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._temporary,
-                self._schema,
-                compression="lz4",
-                write_statistics=["ts"],
-                use_dictionary=_texts(self._schema),  # type: ignore[arg-type]
-            )
+            self._writer = parquet_writer(self._temporary, self._table, compression="lz4")
         self._writer.write_table(rows)
         self._file_rows += rows.num_rows
         self._pending = []
         self._pending_rows = self._pending_bytes = 0
-
-
-def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
-    """Return `batch` with exactly the columns of `table`, in order and of its types."""
-    schema = arrow_schema(table)
-    unknown = [name for name in batch.schema.names if name not in schema.names]
-    if unknown:
-        raise TraceError(f"table '{table}' has no column {', '.join(unknown)}")
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _merge(folder: Path, table: str, transform: Transform | None) -> None:
-    """Replace the parts in `folder` by files that are sorted by `ts` throughout."""
-    parts = sorted(folder.glob("part-*.parquet"))
-    names = pl.Series([str(part) for part in parts])
-    rows = pl.scan_parquet(names.to_list(), hive_partitioning=False, glob=False)
-    if "ts" in TABLES[table].schema.names:
-        slices = [rows.filter(test) for test in _time_slices(parts)]
-    else:
-        total = sum(pq.read_metadata(part).num_rows for part in parts)
-        slices = [rows.slice(start, SLICE_ROWS) for start in range(0, total, SLICE_ROWS)]
-    columns = empty_table(table).columns
-    written = 0
-    for part in slices:
-        frame = part.collect(engine="streaming")
-        if "ts" in columns:
-            frame = frame.sort("ts", maintain_order=True)
-        if transform is not None:
-            frame = transform(frame)
-        if frame.height:
-            _write_file(folder / f"{written:06d}.parquet", table, frame.select(columns))
-            written += 1
-    for part_file in parts:
-        part_file.unlink()
-    if written == 0:
-        shutil.rmtree(folder)
-
-
-def _time_slices(parts: list[Path]) -> list[pl.Expr]:
-    """Split time so that each slice holds about `SLICE_ROWS` rows, from samples of each part."""
-    samples = []
-    total = 0
-    for part in parts:
-        file = pq.ParquetFile(part)
-        total += file.metadata.num_rows
-        for group in range(file.num_row_groups):
-            times = file.read_row_group(group, columns=["ts"]).column("ts").to_numpy()
-            samples.append(times[:: max(1, ROW_GROUP_ROWS // 1024)])
-    count = -(-total // SLICE_ROWS)
-    times = np.sort(np.concatenate(samples))
-    edges = np.unique(times[np.arange(1, count) * len(times) // count]).tolist()
-    bounds = [None, *edges, None]
-    tests = []
-    for low, high in itertools.pairwise(bounds):
-        test = pl.lit(value=True)
-        if low is not None:
-            test &= pl.col("ts") >= low
-        if high is not None:
-            test &= pl.col("ts") < high
-        tests.append(test)
-    return tests
-
-
-def _write_file(path: Path, table: str, frame: pl.DataFrame) -> None:
-    temporary = path.with_name(f".{path.name}")
-    rows = conform(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
-    pq.write_table(
-        rows,
-        temporary,
-        compression="zstd",
-        row_group_size=ROW_GROUP_ROWS,
-        use_dictionary=_texts(rows.schema),  # type: ignore[arg-type]
-    )
-    temporary.rename(path)
-
-
-def _texts(schema: pa.Schema) -> list[str]:
-    """Return the Parquet columns that are worth a dictionary: numbers rarely repeat enough."""
-    return [
-        field.name if pa.types.is_string(field.type) else f"{field.name}.list.element"
-        for field in schema
-        if pa.types.is_string(field.type) or pa.types.is_list(field.type)
-    ]

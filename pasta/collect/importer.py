@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.registry import Registry
-from pasta.trace_writer import PartWriter, Transform
+from pasta.trace_merge import Transform
+from pasta.trace_writer import PartWriter
 
 
 @dataclass

@@ -20,7 +20,8 @@ from pasta.collect.sources import Progress, Source, open_sources
 from pasta.errors import InputError, TraceError
 from pasta.schema import SCHEMA_VERSION, TABLES
 from pasta.trace import MANIFEST, RANK_FOLDER, Trace
-from pasta.trace_writer import PartWriter, TraceWriter, Transform
+from pasta.trace_merge import Transform
+from pasta.trace_writer import PartWriter, TraceWriter
 
 _DESCRIPTIVE = frozenset({"process", "thread", "device", "frame", "loss"})
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -121,7 +121,7 @@ A = TypeVar("A")
 
 def decode_arguments(events: Sequence[Event], kind: type[A]) -> list[A]:
     """Return the arguments of each event as `kind`; arguments that are no object count as none."""
-    decode: Callable[[bytes], list[A]] = _decoder(kind)
+    decode: Callable[[bytes], list[A]] = _decoder(cast("Hashable", kind))
     try:
         return decode(b"[" + b",".join([event.args for event in events]) + b"]")
     except msgspec.DecodeError:

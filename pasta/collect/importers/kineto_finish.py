@@ -9,7 +9,7 @@ import polars as pl
 from pasta.collect.importers.span_parents import SpanParents
 from pasta.collect.losses import Losses
 from pasta.schema import TABLES
-from pasta.trace_writer import Transform
+from pasta.trace_merge import Transform
 
 _TIMES = ("ts", "started", "ended")
 

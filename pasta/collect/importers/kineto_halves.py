@@ -27,7 +27,9 @@ from pasta.errors import InputError
 SECOND_LAUNCH = 1 << 40
 """Kernels of the second half are numbered from here until the first half's number is known."""
 
-_SPLIT_BYTES = 48 << 20
+_SPLIT_BYTES = 64 << 20
+_HEAD_START = 16 << 20  # what is read while the helper starts
+_INFLATED_TWICE = 16  # the helper of a compressed file must inflate the first half too
 _HELPER = "pasta.collect.importers.kineto_helper"
 
 
@@ -77,7 +79,7 @@ class SecondHalf:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {"PYTHONPATH": path, "ARROW_DEFAULT_MEMORY_POOL": "system"},
         )
         self._output = cast("IO[bytes]", self._process.stdout)
 
@@ -120,4 +122,7 @@ def start_helper(source: Source, folder: Path, block_bytes: int, *, strict: bool
         return contextlib.nullcontext()
     folder.mkdir(parents=True)
     file = str(source.file.absolute())
-    return SecondHalf(Task(file, source.plain_size // 2, str(folder), strict, block_bytes))
+    byte = source.plain_size // 2 + _HEAD_START
+    if source.plain_size > source.size:
+        byte += source.plain_size // _INFLATED_TWICE
+    return SecondHalf(Task(file, byte, str(folder), strict, block_bytes))
