@@ -21,7 +21,7 @@ _HOME = {
     "run": "pasta.api",
     "annotate": "pasta.collect.target.annotate",
     "stage": "pasta.pipeline.stage",
-    "tool": "pasta.tools.report_functions",
+    "tool": "pasta.tools.report",
 }
 
 if (Path(__file__).parent / "augment").is_dir():

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
     from pasta.tools.report import Report
 
+if not hasattr(pasta, "__version__"):
+    sys.exit(
+        "pasta: google-pasta was installed over pasta-trace, and both own the module name 'pasta';"
+        " remove it: pip uninstall google-pasta, then reinstall pasta-trace"
+    )
+
 PLAIN_WIDTH = 120
 """Width of tables where the output is no terminal."""
 

@@ -1,0 +1,147 @@
+"""The Python API: sources, named runs, outputs, errors, notebooks."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pasta
+from pasta.errors import ConfigError, PastaError, TraceError
+
+PACKAGE = Path(pasta.__file__).parent
+
+
+def kernels(*durations):
+    return [
+        {"device": 0, "launch_id": i + 1, "ts": 100 * i, "dur": dur, "name": "k"}
+        for i, dur in enumerate(durations)
+    ]
+
+
+COMPARE = """
+version: 1
+tool: compare
+about: Time of two runs.
+inputs:
+  old: {table: kernel, run: before}
+  new: {table: kernel, run: after}
+stages:
+  a: {use: aggregate, from: old, measures: {before_ns: sum(dur)}}
+  b: {use: aggregate, from: new, by: trace, measures: {after_ns: sum(dur)}}
+report: [{facts: a}, {table: b}]
+"""
+
+
+@pytest.fixture
+def compare(tmp_path):
+    path = tmp_path / "compare.yaml"
+    path.write_text(COMPARE)
+    return str(path)
+
+
+def test_named_runs_feed_their_inputs(make_trace, compare):
+    runs = {"before": make_trace("x", kernel=kernels(5, 6)), "after": make_trace("y", kernel=kernels(7))}  # fmt: skip
+    report = pasta.run(compare, runs=runs)
+    assert report.facts == {"before_ns": 11}
+    assert report.tables["b"].rows() == [("after", 7)]
+
+
+def test_a_run_that_was_not_given_is_named(make_trace, compare):
+    with pytest.raises(ConfigError, match="wants a run named 'after'; give --run after=DIR"):
+        pasta.run(compare, runs={"before": make_trace(kernel=kernels(1))})
+
+
+def test_several_traces_are_one_set_told_apart_by_a_column(make_trace):
+    one, two = make_trace("one", kernel=kernels(5)), make_trace("two", kernel=kernels(7, 8))
+    rows = pasta.run("device_time", trace=[one, two]).tables["devices"]
+    assert rows.select("trace", "busy_ns").rows() == [("one", 5), ("two", 15)]
+
+
+def test_equal_names_of_traces_are_numbered(make_trace):
+    trace = make_trace("one", kernel=kernels(5))
+    rows = pasta.run("device_time", trace=[trace, trace]).tables["devices"]
+    assert rows["trace"].to_list() == ["one", "one#2"]
+
+
+def test_an_optional_table_is_empty_and_a_required_one_is_missed(make_trace):
+    trace = make_trace(kernel=kernels(5))
+    assert pasta.run("device_time", trace=trace).tables["devices"]["copy_ns"].item() == 0
+    with pytest.raises(TraceError) as caught:
+        pasta.run("working_set", trace=trace)
+    assert "needs the table 'touch', which this trace lacks (it has kernel)" in str(caught.value)
+    assert "pasta.collect.torch.record" in str(caught.value)
+
+
+def test_without_a_trace_the_shipped_one_is_taken_and_named():
+    report = pasta.run("working_set", top=1)
+    assert report.notes == ["no trace was named: this is the trace that ships with pasta"]
+    assert report.engine == "cpu"
+
+
+def test_outputs_are_whole_files_of_the_named_stages(make_trace, tmp_path):
+    report = pasta.run("device_time", trace=make_trace(kernel=kernels(5, 6)), out=tmp_path / "o")
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["devices.parquet", "pieces.parquet"]  # fmt: skip
+    written = pl.read_parquet(tmp_path / "o" / "devices.parquet")
+    assert written.equals(report.tables["devices"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"engine": "gpu9"}, "no engine 'gpu9'"),
+        ({"tp": 3}, "no such parameter. Did you mean 'top'"),
+        ({"top": 2.5}, "parameters.top: expected int, got 2.5"),
+        ({"trace": "nowhere"}, "nowhere: no such file or directory"),
+    ],
+)
+def test_mistakes(arguments, message):
+    with pytest.raises(PastaError) as caught:
+        pasta.run("working_set", **arguments)
+    assert message in str(caught.value)
+
+
+def test_notebook_html_escapes_names(make_trace):
+    rows = [{**kernels(5)[0], "name": "<script>alert(1)</script>"}]
+    html = pasta.run("kernel_frequency", trace=make_trace(kernel=rows))._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_report_functions_and_stages_register_by_decorator():
+    @pasta.stage("twice_for_this_test", row_wise=True)
+    def twice(rows: pl.LazyFrame, *, column: str) -> pl.LazyFrame:
+        """Double a column."""
+        return rows.with_columns(pl.col(column) * 2)
+
+    from pasta.pipeline.stage import STAGES
+
+    assert STAGES.get("twice_for_this_test").arguments["column"].required
+    with pytest.raises(PastaError, match="already a stage named"):
+        pasta.stage("twice_for_this_test")(twice)
+    STAGES._items.pop("twice_for_this_test")
+
+
+def test_unknown_attributes_are_named():
+    with pytest.raises(AttributeError, match="no attribute 'rum'"):
+        _ = pasta.rum
+
+
+def test_google_pasta_in_the_way_is_named(tmp_path):
+    """Google-pasta installs its modules into the same folder `pasta`."""
+    shutil.copytree(PACKAGE, tmp_path / "pasta", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "pasta" / "augment").mkdir()
+    assert "pip uninstall google-pasta" in failure(tmp_path, "import pasta")
+    (tmp_path / "pasta" / "__init__.py").write_text("# google-pasta's own\n")
+    assert "pip uninstall google-pasta" in failure(tmp_path, "import pasta.cli")
+
+
+def failure(folder: Path, code: str) -> str:
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    return result.stderr
