@@ -34,7 +34,7 @@ PLAIN_WIDTH = 120
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(pasta.__version__, prog_name="pasta")
 @click.option("--debug", is_flag=True, help="Show Python tracebacks of errors.")
-def cli(*, debug: bool) -> None:  # noqa: ARG001 (taken out of the arguments by main)
+def cli(*, debug: bool) -> None:
     """Ask why a GPU program is slow and what its kernels do to memory.
 
     A trace is a folder of Parquet tables; a tool is a YAML graph of stages that runs over it.
