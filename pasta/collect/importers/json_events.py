@@ -24,6 +24,7 @@ _METADATA_BYTES_MAX = 16 << 20
 _EVENT_KEYS = rb"ph|cat|name|pid|tid|ts|dur|args|id|s|bp"
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:' + _EVENT_KEYS + rb')"\s*:)')
 _EVENT_START = re.compile(rb'\{\s*"(?:' + _EVENT_KEYS + rb')"\s*:')
+_BETWEEN = b" \t\r\n,"
 _SEPARATOR = re.compile(rb"[\s,]*")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]*")
@@ -130,7 +131,7 @@ class EventReader(Generic[E]):
         if self.complete or self.seam is not None:
             return ""
         unexpected = self._buffer[:1]
-        if unexpected in b"{":
+        if unexpected in b"{,":
             cause = "; ".join(self._damage) or "the file ends early"
             return f"{cause}: cut at byte {self._offset + len(self._buffer)}"
         return f"unexpected {unexpected!r}: cut at byte {self._offset}"
@@ -193,7 +194,10 @@ class EventReader(Generic[E]):
             wanted = len(self._buffer) + self._block_bytes if rest else self._block_bytes
 
     def _block_size(self) -> int:
-        return len(self._buffer) if self._ended else self._last_boundary()
+        """Return how much of the buffer can be decoded; 0 if not even one event is whole."""
+        if self._ended:
+            return len(self._buffer.rstrip(_BETWEEN))
+        return self._last_boundary()
 
     def _last_shared_boundary(self) -> re.Match[bytes] | None:
         """Return the event boundary at which somebody else goes on, once it is in the buffer."""

@@ -23,7 +23,7 @@ class Event(Struct, gc=False):
     pid: Any = None
     tid: Any = None
     ts: Raw = Raw(b"null")
-    dur: Raw = Raw(b"")
+    dur: Raw = Raw(b"null")
     args: Raw = Raw(b"{}")
 
 

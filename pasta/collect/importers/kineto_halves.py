@@ -105,7 +105,7 @@ class SecondHalf:
         """
         output = self._output.read()
         try:
-            half = msgspec.msgpack.decode(output, type=Half)
+            half = msgspec.json.decode(output, type=Half)
         except msgspec.DecodeError:
             return None
         if half.seam != seam:

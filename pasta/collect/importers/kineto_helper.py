@@ -37,4 +37,4 @@ def read_second_half(task: Task) -> Half:
 
 if __name__ == "__main__":
     result = read_second_half(msgspec.json.decode(sys.argv[1], type=Task))
-    sys.stdout.buffer.write(msgspec.msgpack.encode(result))
+    sys.stdout.buffer.write(msgspec.json.encode(result))

@@ -51,4 +51,4 @@ def _difference(begin: Raw, end: Raw) -> Raw:
     try:
         return Raw(str(Decimal(bytes(end).decode()) - Decimal(bytes(begin).decode())).encode())
     except (InvalidOperation, ValueError):
-        return Raw(b"")
+        return Raw(b"null")
