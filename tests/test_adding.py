@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.copies import run_python
 
 ROOT = Path(__file__).parent.parent
 FILE = re.compile(r"^`([\w/.]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,7 +42,6 @@ def test_recipe(checkout, title):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     test = next(name for name in files if name.startswith("tests/"))
-    command = [sys.executable, "-m", "pytest", "-q", test, "-p", "no:cacheprovider"]
-    result = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    result = run_python(checkout, "-m", "pytest", "-q", test, "-p", "no:cacheprovider")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "1 passed" in result.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +10,7 @@ import pytest
 
 import pasta
 from pasta.errors import ConfigError, PastaError, TraceError
+from tests.copies import run_python
 
 PACKAGE = Path(pasta.__file__).parent
 
@@ -141,7 +140,6 @@ def test_google_pasta_in_the_way_is_named(tmp_path):
 
 
 def failure(folder: Path, code: str) -> str:
-    command = [sys.executable, "-c", code]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    result = run_python(folder, "-c", code)
     assert result.returncode != 0
     return result.stderr
