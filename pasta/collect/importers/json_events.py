@@ -17,7 +17,7 @@ from pasta.collect.importers.json_repair import repaired, valid_utf8, without_in
 from pasta.collect.losses import Losses
 from pasta.errors import InputError
 
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 4 << 20
 _EVENT_BYTES_MAX = 64 << 20
 _METADATA_BYTES_MAX = 16 << 20
 

@@ -7,24 +7,115 @@ category, and most events (flows) need none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Union, cast
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 
-class Event(Struct, gc=False):
-    """One event; `ts` and `dur` are decimal microseconds."""
+class Category(Enum):
+    """The category of an event; unknown ones become members as they are met.
 
-    ph: str = ""
-    cat: str | None = None
+    Made of members, not of texts, so that sorting events by category compares identities.
+    """
+
+    CPU_OP = "cpu_op"
+    OPERATOR_2021 = "Operator"
+    USER_ANNOTATION = "user_annotation"
+    PYTHON_FUNCTION = "python_function"
+    RUNTIME_2021 = "Runtime"
+    KERNEL = "kernel"
+    KERNEL_2021 = "Kernel"
+    GPU_MEMCPY = "gpu_memcpy"
+    MEMCPY_2021 = "Memcpy"
+    GPU_MEMSET = "gpu_memset"
+    MEMSET_2021 = "Memset"
+    CUDA_SYNC = "cuda_sync"
+    MTIA_CCP_EVENTS = "mtia_ccp_events"
+    OTHER = ""
+
+    __hash__ = object.__hash__
+
+    @classmethod
+    def _missing_(cls, value: object) -> Category:
+        if len(cls._value2member_map_) > _CATEGORIES_MAX:
+            return cls.OTHER
+        member = object.__new__(cls)
+        member._name_ = member._value_ = str(value)
+        return cast("Category", cls._value2member_map_.setdefault(value, member))
+
+
+_CATEGORIES_MAX = 1000
+
+
+class Event(Struct, gc=False, tag_field="ph", tag="X"):
+    """A complete event; `ts` and `dur` are decimal microseconds."""
+
+    cat: Category | None = None
     name: str = ""
     pid: Any = None
     tid: Any = None
     ts: Raw = Raw(b"null")
     dur: Raw = Raw(b"null")
     args: Raw = Raw(b"{}")
+
+
+class Begin(Event, gc=False, tag="B"):
+    """The begin of an event that another one ends."""
+
+
+class End(Event, gc=False, tag="E"):
+    """The end of the event that began last on its thread."""
+
+
+class Instant(Event, gc=False, tag="i"):
+    """Something that has no duration."""
+
+
+class OldInstant(Instant, gc=False, tag="I"):
+    """As `Instant`; how older writers spell it."""
+
+
+class Naming(Event, gc=False, tag="M"):
+    """A name of a process or a thread."""
+
+
+class Other(Struct, gc=False, tag_field="ph", tag="C"):
+    """An event of a phase that no table has room for."""
+
+    cat: Category | None = None
+
+
+class Flow(Struct, gc=False, tag_field="ph", tag="s"):
+    """An arrow between events, which says nothing that ids do not say."""
+
+
+def _variants(kind: type[Any], phases: str) -> tuple[type[Any], ...]:
+    """Return classes that differ from `kind` in the phase that marks them."""
+    return tuple(
+        msgspec.defstruct(kind.__name__, [], bases=(kind,), tag=phase, gc=False) for phase in phases
+    )
+
+
+_ANY_EVENT: Any = Union[
+    Event,
+    Begin,
+    End,
+    Instant,
+    OldInstant,
+    Naming,
+    Other,
+    Flow,
+    *_variants(Flow, "tf"),
+    *_variants(Other, "bneSTpFNODPvVRca(),"),
+]
+
+
+def phase(event: Any) -> str:
+    """Return the letter that marks the kind of an event."""
+    return str(type(event).__struct_config__.tag)
 
 
 class SpanArguments(Struct, gc=False):
@@ -114,7 +205,8 @@ class MemoryArguments(Struct, gc=False):
     total_reserved: Any = field(default=None, name="Total Reserved")
 
 
-decode_events = msgspec.json.Decoder(list[Event]).decode
+decode_events: Callable[[bytes], list[Any]] = msgspec.json.Decoder(list[_ANY_EVENT]).decode
+"""Decodes an array of events of any kind."""
 
 A = TypeVar("A")
 

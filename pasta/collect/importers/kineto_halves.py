@@ -19,7 +19,7 @@ from typing import IO, Any, Self, cast
 import msgspec
 
 import pasta
-from pasta.collect.importers.kineto_events import Event
+from pasta.collect.importers.kineto_events import Begin, End
 from pasta.collect.losses import Loss
 from pasta.collect.sources import Source
 from pasta.errors import InputError
@@ -58,7 +58,7 @@ class Half(msgspec.Struct):
     last: int | None = None
     names: list[tuple[str, str, str, str]] = []
     metadata: dict[str, Any] = {}
-    pairs: list[Event] = []
+    pairs: list[Begin | End] = []
     losses: list[Loss] = []
     rows: dict[str, int] = {}
 

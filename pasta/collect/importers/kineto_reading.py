@@ -10,7 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pasta.collect.importers.json_events import EventReader
-from pasta.collect.importers.kineto_events import Event, decode_events
+from pasta.collect.importers.kineto_events import (
+    Begin,
+    Category,
+    End,
+    Event,
+    Instant,
+    Naming,
+    Other,
+    decode_events,
+    phase,
+)
 from pasta.collect.importers.kineto_halves import Half
 from pasta.collect.importers.kineto_origin import Origin
 from pasta.collect.importers.kineto_pairs import BeginEndPairs
@@ -21,24 +31,22 @@ from pasta.trace_writer import PartWriter
 
 _OPERATOR, _ANNOTATION, _FUNCTION = "operator", "annotation", "function"
 _CALL, _KERNEL, _COPY, _SYNC = "call", "kernel", "copy", "sync"
-_CATEGORIES = {
-    "cpu_op": _OPERATOR,
-    "Operator": _OPERATOR,
-    "user_annotation": _ANNOTATION,
-    "python_function": _FUNCTION,
-    "Runtime": _CALL,
-    "kernel": _KERNEL,
-    "Kernel": _KERNEL,
-    "gpu_memcpy": _COPY,
-    "Memcpy": _COPY,
-    "gpu_memset": _COPY,
-    "Memset": _COPY,
-    "cuda_sync": _SYNC,
+_KINDS = {
+    Category.CPU_OP: _OPERATOR,
+    Category.OPERATOR_2021: _OPERATOR,
+    Category.USER_ANNOTATION: _ANNOTATION,
+    Category.PYTHON_FUNCTION: _FUNCTION,
+    Category.RUNTIME_2021: _CALL,
+    Category.KERNEL: _KERNEL,
+    Category.KERNEL_2021: _KERNEL,
+    Category.GPU_MEMCPY: _COPY,
+    Category.MEMCPY_2021: _COPY,
+    Category.GPU_MEMSET: _COPY,
+    Category.MEMSET_2021: _COPY,
+    Category.CUDA_SYNC: _SYNC,
 }
 _CALL_CATEGORY = re.compile(r"\w+_(?:runtime|driver)")
-_MTIA_DEVICE = "mtia_ccp_events"
 _MTIA_KINDS = {"dma_request": _COPY, "event_record": _SYNC, "event_wait": _SYNC}
-_FLOWS = frozenset("stf")
 _SKIPPED = {
     "gpu_user_annotation": "the profiler derives them from host ranges",
     "Trace": "the extent of the recording",
@@ -140,54 +148,63 @@ class Reading:
             kept = self._reader.kept + self._kept_after
             self._losses.fault(f"{cut}, {kept} events kept", where=cut.rpartition(" at ")[2])
 
-    def _sort_out_all(self, blocks: Iterator[list[Event]]) -> None:
+    def _sort_out_all(self, blocks: Iterator[list[Any]]) -> None:
         for events in blocks:
             self._sort_out(events)
 
-    def _sort_out(self, events: list[Event]) -> None:
-        by_kind: dict[tuple[str, str | None], list[Event]] = {}
+    def _sort_out(self, events: list[Any]) -> None:
+        """Hand each event to the table of its category, or count it."""
+        by_kind: dict[Any, list[Any]] = {}
         for event in events:
-            key = (event.ph, event.cat)
-            if key in by_kind:
-                by_kind[key].append(event)
+            kind = type(event)
+            if kind is Event:
+                kind = event.cat
+            if kind in by_kind:
+                by_kind[kind].append(event)
             else:
-                by_kind[key] = [event]
-        for (phase, category), group in by_kind.items():
-            if phase == "X":
-                self._add_complete(category or "", group)
-            elif phase == "M":
+                by_kind[kind] = [event]
+        for kind, group in by_kind.items():
+            if kind is None or isinstance(kind, Category):
+                self._add_complete(kind or Category.OTHER, group)
+            elif issubclass(kind, Naming):
                 self.origin.read_names(group)
-            elif phase in ("i", "I"):
+            elif issubclass(kind, Instant):
                 self._add_instants(group)
-            elif phase not in _FLOWS and phase not in ("B", "E"):
-                reason = f"event of phase '{phase}', category '{category or ''}': left out"
-                self._losses.skip(reason, len(group))
-        if any(phase in ("B", "E") for phase, _ in by_kind):
-            self._add_paired([event for event in events if event.ph in ("B", "E")])
+            elif issubclass(kind, Other):
+                self._count_others(group)
+        if Begin in by_kind or End in by_kind:
+            self._add_paired([event for event in events if isinstance(event, Begin | End)])
 
-    def _add_paired(self, events: list[Event]) -> None:
-        by_category: dict[str, list[Event]] = {}
+    def _count_others(self, events: list[Other]) -> None:
+        for event in events:
+            category = event.cat.value if event.cat else ""
+            reason = f"event of phase '{phase(event)}', category '{category}': left out"
+            self._losses.skip(reason)
+
+    def _add_paired(self, events: list[Begin | End]) -> None:
+        by_category: dict[Category, list[Event]] = {}
         for event in self._pairs.match(events):
-            by_category.setdefault(event.cat or "", []).append(event)
+            by_category.setdefault(event.cat or Category.OTHER, []).append(event)
         for category, group in by_category.items():
             self._add_complete(category, group)
 
-    def _add_complete(self, category: str, events: list[Event]) -> None:
-        kind = _CATEGORIES.get(category)
-        if kind is None and _CALL_CATEGORY.fullmatch(category):
+    def _add_complete(self, category: Category, events: list[Event]) -> None:
+        kind = _KINDS.get(category)
+        if kind is None and _CALL_CATEGORY.fullmatch(category.value):
             kind = _CALL
-        if category == _MTIA_DEVICE:
+        if category is Category.MTIA_CCP_EVENTS:
             for device_kind in (_KERNEL, _COPY, _SYNC):
                 chosen = [e for e in events if _MTIA_KINDS.get(e.name, _KERNEL) == device_kind]
                 if chosen:
                     _ADD[device_kind](self.tables, chosen)
         elif kind is None:
-            why = _SKIPPED.get(category, "no table holds them")
-            self._losses.skip(f"event of category '{category}' ({why}): left out", len(events))
+            why = _SKIPPED.get(category.value, "no table holds them")
+            reason = f"event of category '{category.value}' ({why}): left out"
+            self._losses.skip(reason, len(events))
         else:
             _ADD[kind](self.tables, events)
 
-    def _add_instants(self, events: list[Event]) -> None:
+    def _add_instants(self, events: list[Instant]) -> None:
         memory = [event for event in events if event.name == "[memory]"]
         if memory:
             self.tables.add_memory(memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from pasta.collect.importers.kineto_events import (
     CallArguments,
     CopyArguments,
     Event,
+    Instant,
     KernelArguments,
     MemoryArguments,
     SpanArguments,
@@ -33,6 +34,7 @@ from pasta.trace_writer import PartWriter
 _U32, _U64, _I32, _I64, _TEXT = pa.uint32(), pa.uint64(), pa.int32(), pa.int64(), pa.string()
 _HOST_DEVICE_TYPE = 0
 
+E = TypeVar("E", bound=Event)
 Get = Callable[[str], list[Any]]
 """Gives one argument of all events of a block."""
 
@@ -195,9 +197,9 @@ class KinetoTables:
             },
         )
 
-    def add_memory(self, events: list[Event]) -> None:
+    def add_memory(self, events: list[Instant]) -> None:
         """Append the allocator's instants to `memory`."""
-        events, ts, _ = self._timed(events, instants=True)
+        events, ts, _ = self._timed(events)
         get = _getter(decode_arguments(events, MemoryArguments))
         sizes: NDArray[np.int64] = (
             self._columns.numbers(get("bytes"), _I64, "Bytes").fill_null(0).to_numpy()
@@ -263,11 +265,12 @@ class KinetoTables:
         }
         self._append("collective", columns | described)
 
-    def _timed(
-        self, events: list[Event], *, instants: bool = False
-    ) -> tuple[list[Event], pa.Array[Any], pa.Array[Any]]:
-        """Return the events that have a start, with starts and durations."""
-        ts, sound = nanoseconds([event.ts for event in events])
+    def _timed(self, events: list[E]) -> tuple[list[E], pa.Array[Any], pa.Array[Any]]:
+        """Return the events that have a start, with starts and durations, null where unknown."""
+        texts = [event.ts for event in events] + [event.dur for event in events]
+        values, known = nanoseconds(texts)
+        ts, sound = values[: len(events)], known[: len(events)]
+        dur, finished = values[len(events) :], known[len(events) :]
         sound &= ts > 0
         if not sound.all():
             self._losses.fault(
@@ -276,30 +279,32 @@ class KinetoTables:
                 where=f"event '{events[int(np.argmin(sound))].name[:80]}'",
             )
             events = [event for event, keep in zip(events, sound.tolist(), strict=True) if keep]
-            ts = ts[sound]
-        dur, end = (None, ts) if instants else self._durations(events, ts)
+            ts, dur, finished = ts[sound], dur[sound], finished[sound]
         if events:
-            self.extend(int(ts.min()), int(end.max()))
-        return events, pa.array(ts), dur if dur is not None else pa.nulls(len(events), _I64)
+            finished = self._believed(events, ts, dur, finished)
+            self.extend(int(ts.min()), int((ts + np.where(finished, dur, 0)).max()))
+        return events, pa.array(ts), pa.array(dur, mask=~finished)
 
-    def _durations(
-        self, events: list[Event], ts: NDArray[np.int64]
-    ) -> tuple[pa.Array[Any], NDArray[np.int64]]:
-        """Return durations, null where there is no sound one, and ends."""
-        dur, known = nanoseconds([event.dur for event in events])
-        negative = known & (dur < 0)
+    def _believed(
+        self,
+        events: Sequence[Event],
+        ts: NDArray[np.int64],
+        dur: NDArray[np.int64],
+        finished: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Return which durations are sound, and count those that are not."""
+        negative = finished & (dur < 0)
         for wrong, reason in (
-            (~known, "event without a duration: kept as unfinished"),
+            (~finished, "event without a duration: kept as unfinished"),
             (negative, "event with a negative duration: kept as unfinished"),
         ):
-            if wrong.any():
+            if wrong.any() and not isinstance(events[0], Instant):
                 name = events[int(np.argmax(wrong))].name[:80]
                 first = int(ts[wrong].min())
                 self._losses.fault(reason, int(wrong.sum()), first, where=f"event '{name}'")
-        known &= ~negative
-        return pa.array(dur, mask=~known), ts + np.where(known, dur, 0)
+        return finished & ~negative
 
-    def _threads(self, events: list[Event]) -> pa.Array[Any]:
+    def _threads(self, events: Sequence[Event]) -> pa.Array[Any]:
         """Return the host thread of each event; text that is no number gets a number."""
         tids = [event.tid for event in events]
         self.host_threads.update(zip([event.pid for event in events], tids, strict=True))
