@@ -22,7 +22,7 @@ from pasta.schema import TABLES, arrow_schema
 PART_FILES = "part-*.parquet"
 ROW_GROUP_ROWS = 1 << 17
 FILE_ROWS = 1 << 20
-SLICE_ROWS = 1 << 17
+SLICE_ROWS = 1 << 16
 _SAMPLES_PER_GROUP = 1024
 _EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
 
