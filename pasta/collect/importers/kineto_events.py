@@ -25,6 +25,11 @@ class Category(Enum):
     OPERATOR_2021 = "Operator"
     USER_ANNOTATION = "user_annotation"
     PYTHON_FUNCTION = "python_function"
+    CUDA_RUNTIME = "cuda_runtime"
+    CUDA_DRIVER = "cuda_driver"
+    XPU_RUNTIME = "xpu_runtime"
+    XPU_DRIVER = "xpu_driver"
+    MTIA_RUNTIME = "mtia_runtime"
     RUNTIME_2021 = "Runtime"
     KERNEL = "kernel"
     KERNEL_2021 = "Kernel"
@@ -34,17 +39,24 @@ class Category(Enum):
     MEMSET_2021 = "Memset"
     CUDA_SYNC = "cuda_sync"
     MTIA_CCP_EVENTS = "mtia_ccp_events"
+    CPU_INSTANT_EVENT = "cpu_instant_event"
+    GPU_USER_ANNOTATION = "gpu_user_annotation"
+    OVERHEAD = "overhead"
+    TRACE = "Trace"
     OTHER = ""
 
     __hash__ = object.__hash__
 
     @classmethod
     def _missing_(cls, value: object) -> Category:
+        if value in cls._value2member_map_:
+            return cast("Category", cls._value2member_map_[value])
         if len(cls._value2member_map_) > _CATEGORIES_MAX:
             return cls.OTHER
         member = object.__new__(cls)
         member._name_ = member._value_ = str(value)
-        return cast("Category", cls._value2member_map_.setdefault(value, member))
+        cls._value2member_map_[value] = member
+        return member
 
 
 _CATEGORIES_MAX = 1000

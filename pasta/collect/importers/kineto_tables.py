@@ -199,7 +199,7 @@ class KinetoTables:
 
     def add_memory(self, events: list[Instant]) -> None:
         """Append the allocator's instants to `memory`."""
-        events, ts, _ = self._timed(events)
+        events, ts = self._timed_instants(events)
         get = _getter(decode_arguments(events, MemoryArguments))
         sizes: NDArray[np.int64] = (
             self._columns.numbers(get("bytes"), _I64, "Bytes").fill_null(0).to_numpy()
@@ -265,29 +265,41 @@ class KinetoTables:
         }
         self._append("collective", columns | described)
 
-    def _timed(self, events: list[E]) -> tuple[list[E], pa.Array[Any], pa.Array[Any]]:
+    def _timed(self, events: list[Event]) -> tuple[list[Event], pa.Array[Any], pa.Array[Any]]:
         """Return the events that have a start, with starts and durations, null where unknown."""
-        texts = [event.ts for event in events] + [event.dur for event in events]
-        values, known = nanoseconds(texts)
+        values, known = nanoseconds([event.ts for event in events] + [e.dur for e in events])
         ts, sound = values[: len(events)], known[: len(events)]
         dur, finished = values[len(events) :], known[len(events) :]
         sound &= ts > 0
         if not sound.all():
-            self._losses.fault(
-                "event without a start time (0, missing or no number): left out",
-                int((~sound).sum()),
-                where=f"event '{events[int(np.argmin(sound))].name[:80]}'",
-            )
-            events = [event for event, keep in zip(events, sound.tolist(), strict=True) if keep]
+            events = self._with_start(events, sound)
             ts, dur, finished = ts[sound], dur[sound], finished[sound]
         if events:
             finished = self._believed(events, ts, dur, finished)
             self.extend(int(ts.min()), int((ts + np.where(finished, dur, 0)).max()))
         return events, pa.array(ts), pa.array(dur, mask=~finished)
 
+    def _timed_instants(self, events: list[E]) -> tuple[list[E], pa.Array[Any]]:
+        """Return the instants that have a time, with the times."""
+        ts, sound = nanoseconds([event.ts for event in events])
+        sound &= ts > 0
+        if not sound.all():
+            events, ts = self._with_start(events, sound), ts[sound]
+        if events:
+            self.extend(int(ts.min()), int(ts.max()))
+        return events, pa.array(ts)
+
+    def _with_start(self, events: list[E], sound: NDArray[np.bool_]) -> list[E]:
+        self._losses.fault(
+            "event without a start time (0, missing or no number): left out",
+            int((~sound).sum()),
+            where=f"event '{events[int(np.argmin(sound))].name[:80]}'",
+        )
+        return [event for event, keep in zip(events, sound.tolist(), strict=True) if keep]
+
     def _believed(
         self,
-        events: Sequence[Event],
+        events: list[Event],
         ts: NDArray[np.int64],
         dur: NDArray[np.int64],
         finished: NDArray[np.bool_],
@@ -298,7 +310,7 @@ class KinetoTables:
             (~finished, "event without a duration: kept as unfinished"),
             (negative, "event with a negative duration: kept as unfinished"),
         ):
-            if wrong.any() and not isinstance(events[0], Instant):
+            if wrong.any():
                 name = events[int(np.argmax(wrong))].name[:80]
                 first = int(ts[wrong].min())
                 self._losses.fault(reason, int(wrong.sum()), first, where=f"event '{name}'")
