@@ -7,6 +7,7 @@ engine (Polars, cuDF, DuckDB, pandas, Spark) reads a trace as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 
@@ -451,6 +452,7 @@ FILLED_BY: dict[str, str] = {
 """Table -> what fills it, for the message when a tool needs a table that a trace lacks."""
 
 
+@cache
 def arrow_schema(table: str) -> pa.Schema:
     """Return the Arrow schema of `table`."""
     return TABLES[table].schema

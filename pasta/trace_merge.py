@@ -102,15 +102,17 @@ def parquet_writer(path: Path, table: str, *, compression: str) -> pq.ParquetWri
 def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
     """Return `batch` with exactly the columns of `table`, in order and of its types."""
     schema = arrow_schema(table)
-    unknown = [name for name in batch.schema.names if name not in schema.names]
+    names = set(batch.schema.names)
+    unknown = sorted(names.difference(schema.names))
     if unknown:
         raise TraceError(f"table '{table}' has no column {', '.join(unknown)}")
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
+    columns = []
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(field.name)
+        columns.append(column if column.type == field.type else column.cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -78,7 +78,8 @@ class PartWriter:
 
     Args:
         folder: where the tables' folders go.
-        file_seconds: roll files after so long, for live recording; `None`: by rows only.
+        file_seconds: for live recording: roll files after so long and sort each row group by `ts`;
+            `None`: roll files by rows only and leave all sorting to `finish`.
     """
 
     def __init__(self, folder: Path, *, file_seconds: float | None = None) -> None:
@@ -131,7 +132,7 @@ class _RollingFile:
     def __init__(self, folder: Path, table: str, seconds: float | None) -> None:
         self.folder = folder
         self._table = table
-        self._sorted = "ts" in arrow_schema(table).names
+        self._sorted = seconds is not None and "ts" in arrow_schema(table).names
         self._seconds = seconds
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0

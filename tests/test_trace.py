@@ -29,7 +29,7 @@ def spans(times, first=0):
 
 def write(path, *batches, finish=True, **tables):
     writer = TraceWriter(path, {"command": "x"})
-    part = writer.part()
+    part = writer.part(file_seconds=None if finish else 3600)
     for batch in batches:
         part.append("span", batch)
     for table, rows in tables.items():

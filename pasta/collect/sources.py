@@ -30,6 +30,7 @@ class Source:
         file: the file on disk, where the stream is all that it holds.
         plain_size: bytes of the stream, as far as known; 0: unknown.
         damage: what ended the stream early, empty while it is sound.
+        start: the byte of the plain content at which the chunks start.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Source:
     file: Path | None = None
     plain_size: int = 0
     damage: list[str] = field(default_factory=list)
+    start: int = 0
 
 
 Progress = Callable[[int, int], None]
@@ -81,13 +83,28 @@ def _checked_size(file: Path) -> int:
     return size
 
 
+def open_from(file: Path, byte: int) -> Source:
+    """Open a file to go on reading at about `byte` of its plain content.
+
+    The chunks start there, or at 0 where the file is compressed.
+    """
+    stream = file.open("rb")
+    source = Source(str(file), b"", iter(()), file.stat().st_size, file)
+    if stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC:
+        stream.seek(0)
+        source.chunks = _gunzip(_read(stream, lambda _: None), source.damage)
+    else:
+        source.start = stream.seek(byte)
+        source.chunks = _read(stream, lambda _: None)
+    return source
+
+
 def _open_file(file: Path, report: Callable[[int], None]) -> Iterator[Source]:
     with file.open("rb") as stream:
-        raw_head = stream.read(_HEAD_BYTES)
-        stream.seek(0)
         size = file.stat().st_size
         source = Source(str(file), b"", iter(()), size, file, size)
         chunks = _read(stream, report)
+        raw_head, chunks = _peek(chunks)
         if raw_head.startswith(_GZIP_MAGIC):
             chunks = _gunzip(chunks, source.damage)
             source.plain_size = _size_in_trailer(file)
@@ -129,6 +146,8 @@ def _gunzip(chunks: Iterator[bytes], damage: list[str]) -> Iterator[bytes]:
                 else:
                     rest = b""
     if not inflate.eof:
+        if plain := inflate.flush():
+            yield plain
         damage.append(f"the gzip data ends early, at byte {read}")
 
 

@@ -51,7 +51,7 @@ def nanoseconds(texts: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.boo
         return _some_odd(texts, odd)
     result = _whole_numbers(characters[characters >= _ZERO], digits)
     scale = _SCALES[fraction]
-    valid = result < LIMIT // scale
+    valid = result <= (LIMIT - 1) // scale
     return np.where(valid, result * scale, 0), valid
 
 

@@ -47,6 +47,7 @@ class EventReader(Generic[E]):
         damage: what ended the stream early, filled by whoever feeds it.
         array: key of the array; a stream that is a bare array is read too.
         block_bytes: decode about so many bytes at once.
+        start: the byte at which the chunks start.
         stop: end at the first event boundary at or after this byte; `None`: read to the end.
 
     Attributes:
@@ -65,6 +66,7 @@ class EventReader(Generic[E]):
         *,
         array: str = "traceEvents",
         block_bytes: int = BLOCK_BYTES,
+        start: int = 0,
         stop: int | None = None,
     ) -> None:
         self.metadata: dict[str, Any] = {}
@@ -80,7 +82,7 @@ class EventReader(Generic[E]):
         self._array = array
         self._block_bytes = block_bytes
         self._buffer = b""
-        self._offset = 0
+        self._offset = start
         self._ended = False
 
     def __iter__(self) -> Iterator[list[E]]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pasta.collect.importer import Imported, importer
 from pasta.collect.importers.json_events import BLOCK_BYTES
 from pasta.collect.importers.kineto_finish import finish_transforms
-from pasta.collect.importers.kineto_halves import SECOND_LAUNCH, start_helper
+from pasta.collect.importers.kineto_halves import BLANK, SECOND_LAUNCH, start_helper
 from pasta.collect.importers.kineto_reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.trace_writer import PartWriter
-
-_BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 @importer("kineto")
@@ -31,7 +29,7 @@ class Kineto:
 
     def recognises(self, head: bytes) -> bool:
         """Tell whether a file starts as a JSON object or array."""
-        return head.lstrip(_BLANK)[:1] in (b"{", b"[")
+        return head.lstrip(BLANK)[:1] in (b"{", b"[")
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
         """Append the events of `source` to `part`."""

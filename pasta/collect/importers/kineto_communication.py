@@ -13,7 +13,6 @@ from pasta.collect.importers.columns import Columns, Interned
 from pasta.collect.importers.kineto_events import CommunicationArguments, Event, decode_arguments
 
 _RECORD = "record_param_comms"
-_ARGUMENT = b"Collective name"
 
 
 class Communication:
@@ -27,13 +26,19 @@ class Communication:
         self._columns = columns
         self._members = Interned(collectives.parse_members, pa.list_(pa.int64()))
 
-    def of_kernels(self, events: list[Event]) -> tuple[list[int], dict[str, pa.Array[Any]]]:
-        """Return which of the kernels communicate, and the columns of those."""
-        told = _ARGUMENT in b"".join([event.args for event in events])
+    def of_kernels(
+        self, events: list[Event], collectives_told: list[Any]
+    ) -> tuple[list[int], dict[str, pa.Array[Any]]]:
+        """Return which of the kernels communicate, and the columns of those.
+
+        Args:
+            events: the kernels.
+            collectives_told: the argument that names a collective; `None` where there is none.
+        """
         rows = [
             row
-            for row, event in enumerate(events)
-            if collectives.is_communication(event.name) or (told and _ARGUMENT in bytes(event.args))
+            for row, (event, collective) in enumerate(zip(events, collectives_told, strict=True))
+            if collective is not None or collectives.is_communication(event.name)
         ]
         if not rows:
             return rows, {}

@@ -204,6 +204,7 @@ class KernelArguments(DeviceArguments, gc=False):
     shared: Any = field(default=None, name="shared memory")
     graph_id: Any = field(default=None, name="graph id")
     graph_node_id: Any = field(default=None, name="graph node id")
+    collective: Any = field(default=None, name="Collective name")
 
 
 class MemoryArguments(Struct, gc=False):

@@ -27,6 +27,7 @@ from pasta.errors import InputError
 SECOND_LAUNCH = 1 << 40
 """Kernels of the second half are numbered from here until the first half's number is known."""
 
+BLANK = b" \t\r\n\xef\xbb\xbf"
 _SPLIT_BYTES = 64 << 20
 _HEAD_START = 16 << 20  # what is read while the helper starts
 _INFLATED_TWICE = 16  # the helper of a compressed file must inflate the first half too
@@ -34,11 +35,15 @@ _HELPER = "pasta.collect.importers.kineto_helper"
 
 
 class Task(msgspec.Struct):
-    """What the helper is to do: read `file` from about `byte` on into `folder`."""
+    """What the helper is to do: read `file` from about `byte` on into `folder`.
+
+    `bare` tells whether the file is a bare array of events.
+    """
 
     file: str
     byte: int
     folder: str
+    bare: bool
     strict: bool
     block_bytes: int
 
@@ -122,7 +127,8 @@ def start_helper(source: Source, folder: Path, block_bytes: int, *, strict: bool
         return contextlib.nullcontext()
     folder.mkdir(parents=True)
     file = str(source.file.absolute())
+    bare = source.head.lstrip(BLANK).startswith(b"[")
     byte = source.plain_size // 2 + _HEAD_START
     if source.plain_size > source.size:
         byte += source.plain_size // _INFLATED_TWICE
-    return SecondHalf(Task(file, byte, str(folder), strict, block_bytes))
+    return SecondHalf(Task(file, byte, str(folder), bare, strict, block_bytes))

@@ -10,7 +10,7 @@ import msgspec
 from pasta.collect.importers.kineto_halves import SECOND_LAUNCH, Half, Task
 from pasta.collect.importers.kineto_reading import Reading
 from pasta.collect.losses import Losses
-from pasta.collect.sources import open_sources
+from pasta.collect.sources import open_from
 from pasta.errors import InputError
 from pasta.trace_writer import PartWriter
 
@@ -19,19 +19,17 @@ def read_second_half(task: Task) -> Half:
     """Read the events after the seam and describe what was found."""
     part = PartWriter(Path(task.folder))
     losses = Losses("", task.file, strict=task.strict)
-    sources = open_sources([Path(task.file)])
-    source = next(sources)
+    source = open_from(Path(task.file), task.byte)
     reading = Reading(source, part, losses, task.block_bytes, launches=SECOND_LAUNCH)
     half = Half()
     try:
-        reading.read_after(task.byte)
+        reading.read_after(task.byte, bare=task.bare)
     except InputError as error:
         half.error = str(error)
     part.flush()
     reading.describe(half)
     half.losses = list(losses)
     half.rows = part.rows
-    sources.close()
     return half
 
 

@@ -81,7 +81,6 @@ class Reading:
     ) -> None:
         self.tables = KinetoTables(part, losses, launches)
         self.origin = Origin()
-        self._bare = source.head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"[")
         self._losses = losses
         self._pairs = BeginEndPairs(losses)
         self._kept_after = 0
@@ -92,6 +91,7 @@ class Reading:
             losses,
             source.damage,
             block_bytes=block_bytes,
+            start=source.start,
             stop=stop,
         )
 
@@ -108,9 +108,9 @@ class Reading:
         """Read from the seam to the end."""
         self._sort_out_all(self._reader.go_on())
 
-    def read_after(self, byte: int) -> None:
-        """Read from the first event boundary at or after `byte` to the end."""
-        self._sort_out_all(self._reader.start_after(byte, bare=self._bare))
+    def read_after(self, byte: int, *, bare: bool) -> None:
+        """Read from the first event boundary at or after `byte` to the end of a `bare` array."""
+        self._sort_out_all(self._reader.start_after(byte, bare=bare))
 
     def describe(self, half: Half) -> None:
         """Write what was found, beside the rows, into `half`."""

@@ -141,7 +141,7 @@ class KinetoTables:
             **self._shape_columns("block", get("block")),
         }
         self._append("kernel", columns)
-        rows, described = self._communication.of_kernels(events)
+        rows, described = self._communication.of_kernels(events, get("collective"))
         if rows:
             self.device_communicators.update(map(str, described["communicator"].to_pylist()))
             shared = ("ts", "dur", "device", "launch_id", "correlation", "stream")
