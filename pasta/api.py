@@ -7,20 +7,22 @@ report.findings, report.facts, report.tables, report.losses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from pasta.errors import ConfigError, PastaError, did_you_mean
+from pasta.errors import ConfigError, EngineError, PastaError, TraceError, did_you_mean
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.graph import Graph, build_graph
-from pasta.pipeline.run import Source, check_wanted, name_sources, run_graph
+from pasta.pipeline.graph import Graph
+from pasta.pipeline.run import Source, check_wanted, run_graph
+from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, build_report
-from pasta.tools.shipped import SHIPPED_TRACE, load_tool
+from pasta.tools.report_check import check_report
+from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool
 from pasta.trace import Trace
 
 ENGINES: dict[str, type[Engine]] = {"auto": CpuEngine, "cpu": CpuEngine}
@@ -35,6 +37,8 @@ def open(path: str | Path) -> Trace:  # noqa: A001 (called as pasta.open)
         TraceError: the folder is no trace or of a newer version.
         InputError: the file is of no format that pasta imports.
     """
+    if not str(path):
+        raise TraceError("a trace has no name; give a folder or a file")
     path = Path(path)
     if path.is_file():
         from pasta.collect.importing import import_cached
@@ -44,7 +48,7 @@ def open(path: str | Path) -> Trace:  # noqa: A001 (called as pasta.open)
 
 
 def check(tool: str, parameters: Mapping[str, Any] | None = None) -> tuple[ToolConfig, Graph]:
-    """Read a tool, wire its graph and derive every stage's schema; no data is read.
+    """Read a tool, wire its graph, derive every stage's schema, check its report; read no data.
 
     Args:
         tool: path of a YAML file or name of a shipped tool.
@@ -55,13 +59,11 @@ def check(tool: str, parameters: Mapping[str, Any] | None = None) -> tuple[ToolC
     """
     config = load_tool(tool)
     try:
-        graph = build_graph(config, parameters or {}, load_tool)
+        graph = build_graph(config, parameters or {}, load_included)
         check_wanted(config, graph)
-        graph.schemas()
+        check_report(config, graph.schemas(), graph.parameters)
     except ConfigError as error:
-        raise ConfigError(
-            f"{tool}: {error.path}", str(error).removeprefix(f"{error.path}: ")
-        ) from error
+        raise error.within(f"{tool}: ") from error
     return config, graph
 
 
@@ -87,31 +89,61 @@ def run(
     Raises:
         PastaError: with a one-line message; see its children.
     """
+    return run_tool(tool, trace, runs=runs, engine=engine, out=out, parameters=parameters)
+
+
+def run_tool(
+    tool: str,
+    trace: TraceLike | Sequence[TraceLike] | None,
+    *,
+    runs: Mapping[str, TraceLike] | None,
+    engine: str,
+    out: str | Path | None,
+    parameters: Mapping[str, Any],
+) -> Report:
+    """Run a tool; the same as `run`, with the parameters in a mapping."""
     config, graph = check(tool, parameters)
     sources, notes = _sources(trace, runs or {})
-    with _engine(engine) as running:
-        tables = run_graph(config, graph, sources, running, outputs=out is not None)
-        report = Report(
-            tool=config.name,
-            about=config.about,
-            parameters=graph.parameters,
-            engine=running.name,
-            sources={source.name: str(source.trace.path) for source in sources},
-            notes=notes,
-        )
-    build_report(report, config, sources, tables)
-    if out is not None:
-        write_outputs({name: tables[name] for name in config.parquet}, Path(out))
+    folder = None if out is None else _output_folder(Path(out))
+    try:
+        with _engine(engine) as running:
+            tables = run_graph(config, graph, sources, running, outputs=folder is not None)
+            report = Report(
+                tool=config.name,
+                about=config.about,
+                parameters=graph.parameters,
+                engine=running.name,
+                sources={source.name: str(source.trace.path) for source in sources},
+                notes=notes,
+            )
+        build_report(report, config, sources, tables)
+    except pl.exceptions.PolarsError as error:
+        raise EngineError(f"{tool}: {' '.join(str(error).split())}") from error
+    except TraceError as error:
+        raise TraceError(
+            f"{notes[0]}; {error}; name one: --trace" if notes else str(error)
+        ) from error
+    if folder is not None:
+        write_outputs({name: tables[name] for name in config.parquet}, folder)
     return report
 
 
 def write_outputs(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
     """Write each table to `out/NAME.parquet`, under a temporary name until it is complete."""
-    out.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         temporary = out / f".{name}.parquet"
         rows.write_parquet(temporary)
         temporary.rename(out / f"{name}.parquet")
+
+
+def _output_folder(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PastaError(
+            f"{out}: cannot be made ({error.strerror}); choose another --out"
+        ) from error
+    return out
 
 
 def _engine(name: str) -> Engine:
@@ -131,11 +163,15 @@ def _sources(
         note = "no trace was named: this is the trace that ships with pasta"
         return [Source(SHIPPED_TRACE.name, Trace.open(SHIPPED_TRACE))], [note]
     given = [trace] if isinstance(trace, str | Path | Trace) else list(trace)
-    return name_sources(_opened(given)) + named, []
-
-
-def _opened(given: Iterable[TraceLike]) -> list[Trace]:
-    return [_as_trace(item) for item in given]
+    sources = list(named)
+    for item in given:
+        path = item.path if isinstance(item, Trace) else Path(item)
+        taken = {source.name for source in sources}
+        name = path.resolve().name
+        numbered = (f"{name}#{number}" for number in range(2, len(taken) + 3))
+        free = name if name not in taken else next(n for n in numbered if n not in taken)
+        sources.append(Source(free, _as_trace(item)))
+    return sources, []
 
 
 def _as_trace(given: TraceLike) -> Trace:
@@ -159,7 +195,10 @@ def import_files(
     """
     from pasta.collect.importing import import_trace
 
-    imported = import_trace(files, out, strict=strict, progress=progress)
+    try:
+        imported = import_trace(files, out, strict=strict, progress=progress)
+    except OSError as error:
+        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     report = run("summary", out)
     report.notes += imported.warnings
     return report

@@ -5,6 +5,7 @@ Heavy modules are imported inside the commands, so that `pasta --help` answers a
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -103,13 +104,13 @@ def _run(
 ) -> None:
     from pasta import api
 
-    report = api.run(
+    report = api.run_tool(
         config,
         list(traces) or None,
         runs=_pairs(runs, "--run"),
         engine=engine,
         out=out,
-        **_pairs(settings, "--set"),
+        parameters=_pairs(settings, "--set"),
     )
     _print_report(report, form)
     if out is not None and form == "text":
@@ -138,22 +139,31 @@ def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str)
     """Check tools on empty tables: unknown stages, wrong arguments, missing columns."""
     from pasta import api
 
+    failures = []
     for config in configs:
-        _, graph = api.check(config, _pairs(settings, "--set"))
+        try:
+            _, graph = api.check(config, _pairs(settings, "--set"))
+        except PastaError as error:
+            failures.append(config)
+            _complain(str(error))
+            continue
         click.echo(f"{config}: ok, {len(graph.nodes)} stages")
         for problem in api.engine_problems(graph, engine):
             click.echo(f"  {problem}")
+    if failures:
+        raise PastaError(f"{len(failures)} of {len(configs)} tools are wrong")
 
 
 @pipeline.command("show")
 @click.argument("config")
 @click.option("--mermaid", is_flag=True, help="As a Mermaid flowchart.")
-def pipeline_show(config: str, *, mermaid: bool) -> None:
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+def pipeline_show(config: str, *, mermaid: bool, settings: Sequence[str]) -> None:
     """Show a tool's graph: inputs, stages with their kinds and columns."""
     from pasta import api
     from pasta.pipeline.show import as_mermaid, as_text
 
-    tool, graph = api.check(config)
+    tool, graph = api.check(config, _pairs(settings, "--set"))
     click.echo(as_mermaid(graph) if mermaid else as_text(tool, graph))
 
 
@@ -213,6 +223,8 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
         name, equals, value = item.partition("=")
         if not (name and equals):
             raise PastaError(f"{option} {item}: expected NAME=VALUE")
+        if name in pairs:
+            raise PastaError(f"{option} {item}: '{name}' is given twice")
         pairs[name] = value
     return pairs
 
@@ -220,8 +232,14 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
 def _console() -> Console:
     from rich.console import Console
 
+    class PipeConsole(Console):
+        """A console that tells its caller when nobody reads any more."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(width=width, highlight=False, emoji=False)
+    return PipeConsole(width=width, highlight=False, emoji=False)
 
 
 class _Progress:
@@ -258,6 +276,13 @@ class _Progress:
             self._bar.stop()
 
 
+def _complain(text: str) -> None:
+    """Print an error as one line that cannot drive the terminal."""
+    from pasta.tools.units import printable
+
+    click.echo(f"pasta: {printable(' '.join(text.split()))}", err=True)
+
+
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
     """Take `--debug` out wherever it stands before a `--`, so that every command accepts it."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -278,11 +303,12 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 (the one place where errors become exit codes)
         if debug:
             traceback.print_exc()
         expected = isinstance(error, PastaError)
         text = str(error) if expected else f"internal error: {error!r}; see --debug"
-        click.echo(f"pasta: {' '.join(text.split())}", err=True)
+        _complain(text)
         sys.exit(error.exit_code if isinstance(error, PastaError) else 1)

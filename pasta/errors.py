@@ -22,6 +22,12 @@ class ConfigError(PastaError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
         self.path = path
+        self.problem = problem
+
+    def within(self, prefix: str) -> ConfigError:
+        """Return the same error with its path below `prefix`, as `file.yaml: ` or `stages.a.`."""
+        path = f"{prefix}{self.path}" if self.path else prefix.rstrip(": .")
+        return ConfigError(path, self.problem)
 
 
 class TraceError(PastaError):

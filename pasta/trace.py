@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pasta.errors import TraceError, did_you_mean
@@ -24,7 +25,6 @@ from pasta.schema import SCHEMA_VERSION, TABLES, arrow_schema
 MANIFEST = "trace.json"
 RANK_FOLDER = "rank-{:05d}"
 RANK_GLOB = "rank-*"
-_PARQUET_MAGIC = b"PAR1"
 
 
 class Trace:
@@ -38,6 +38,7 @@ class Trace:
     def __init__(self, path: Path, info: dict[str, Any]) -> None:
         self.path = path
         self.info = info
+        self._checked: set[Path] = set()
 
     @classmethod
     def open(cls, path: str | Path) -> Trace:
@@ -54,8 +55,10 @@ class Trace:
             raise TraceError(f"{path}: not a pasta trace (no {MANIFEST}); make one: pasta import")
         try:
             info = json.loads(manifest.read_bytes())
-            version = int(info["schema_version"])
-        except (ValueError, KeyError, TypeError) as error:
+            version = _version(info["schema_version"])
+        except KeyError as error:
+            raise TraceError(f"{manifest}: damaged (it has no {error})") from error
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise TraceError(
                 f"{manifest}: damaged ({error}); the tables beside it are plain Parquet"
             ) from error
@@ -74,7 +77,7 @@ class Trace:
         """Return the finished Parquet files of `table`, in rank and time order.
 
         Raises:
-            TraceError: there is no table of that name in the schema, or a file is cut short.
+            TraceError: there is no table of that name in the schema, or a file is damaged.
         """
         if table not in TABLES:
             raise TraceError(f"no table '{table}'.{did_you_mean(table, TABLES)}")
@@ -85,7 +88,9 @@ class Trace:
             if not file.name.startswith(".")
         ]
         for file in found:
-            _check_complete(file)
+            if file not in self._checked:
+                _check_file(file, table, self.path)
+                self._checked.add(file)
         return found
 
     def tables(self) -> list[str]:
@@ -116,9 +121,16 @@ class Trace:
         return (
             rows.group_by("collector", "reason")
             .agg(pl.col("count").sum(), pl.col("first_ts").min())
+            .with_columns(pl.col("collector", "reason").fill_null("unknown"))
             .sort("count", "collector", "reason", descending=[True, False, False])
             .collect()
         )
+
+
+def _version(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"schema_version is {value!r}")
+    return value
 
 
 def scan_files(files: Iterable[Path], table: str) -> pl.LazyFrame:
@@ -142,12 +154,37 @@ def empty_table(table: str) -> pl.DataFrame:
     return cast(pl.DataFrame, pl.from_arrow(arrow_schema(table).empty_table()))
 
 
-def _check_complete(file: Path) -> None:
-    size = file.stat().st_size
-    with file.open("rb") as stream:
-        stream.seek(max(0, size - len(_PARQUET_MAGIC)))
-        if size < 12 or stream.read() != _PARQUET_MAGIC:
+def _check_file(file: Path, table: str, root: Path) -> None:
+    """Check that a file lies inside its trace, is whole, and has columns of the schema's types.
+
+    Raises:
+        TraceError: it does not.
+    """
+    if not file.resolve().is_relative_to(root.resolve()):
+        raise TraceError(f"{file}: a link that leads out of the trace; copy the file instead")
+    try:
+        found = pq.read_schema(file)
+    except (OSError, pa.ArrowException) as error:
+        raise TraceError(
+            f"{file}: cut short at byte {_size(file)} or damaged, not a complete Parquet file;"
+            " move it away to read the rest of the trace"
+        ) from error
+    for field in arrow_schema(table):
+        if field.name in found.names and not _alike(found.field(field.name).type, field.type):
             raise TraceError(
-                f"{file}: cut short at byte {size}, not a complete Parquet file;"
-                " move it away to read the rest of the trace"
+                f"{file}: column '{field.name}' is {found.field(field.name).type}, but the schema"
+                f" says {field.type}; was it written by something else?"
             )
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _alike(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether two types are the same to a reader: long and short offsets are."""
+    if pa.types.is_large_string(found) or pa.types.is_string_view(found):
+        found = pa.string()
+    if pa.types.is_list(wanted) and (pa.types.is_list(found) or pa.types.is_large_list(found)):
+        return _alike(found.value_type, wanted.value_type)
+    return bool(found == wanted)

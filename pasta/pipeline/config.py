@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,11 @@ from pasta.schema import TABLES
 
 CONFIG_VERSION = 1
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAXIMUM_BYTES = 1 << 20
+"""A larger file is no tool."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_RESERVED = {"tool", "trace", "runs", "engine", "out"}
 _REPORT_KINDS = {
     "finding": {"finding", "from", "row", "when"},
     "facts": {"facts"},
@@ -83,6 +90,7 @@ class ToolConfig:
     parquet: tuple[str, ...]
     include: Mapping[str, IncludeConfig] = field(default_factory=dict)
     report_function: str | None = None
+    path: Path | None = None
 
 
 def load_config(path: Path) -> ToolConfig:
@@ -92,21 +100,27 @@ def load_config(path: Path) -> ToolConfig:
         ConfigError: the file is absent, not YAML, or says something a tool cannot mean.
     """
     try:
+        if path.stat().st_size > MAXIMUM_BYTES:
+            raise ConfigError(str(path), f"larger than {MAXIMUM_BYTES} bytes, so it is no tool")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"cannot be read ({error})") from error
     try:
-        return parse_config(read_yaml(text))
-    except yaml.YAMLError as error:
-        problem = " ".join(str(error).split())
-        raise ConfigError(str(path), f"not valid YAML: {problem}") from error
+        return dataclasses.replace(parse_config(read_yaml(text)), path=path)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error.path}", str(error)[len(error.path) + 2 :]) from error
+        raise error.within(f"{path}: ") from error
 
 
 def read_yaml(text: str) -> Any:
-    """Return the document in `text`; only `true` and `false` are truth values, as in YAML 1.2."""
-    return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
+    """Return the document in `text`; only `true` and `false` are truth values, as in YAML 1.2.
+
+    Raises:
+        ConfigError: it is not YAML, or says what no value can be, as the month 99.
+    """
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise ConfigError("", f"not valid YAML: {' '.join(str(error).split())}") from error
 
 
 def parse_config(document: Any) -> ToolConfig:
@@ -114,18 +128,19 @@ def parse_config(document: Any) -> ToolConfig:
     top = _mapping(document, "the file")
     known = "version tool about inputs parameters include stages report report_function outputs"
     _known_keys(top, set(known.split()), "")
-    if top.get("version") != CONFIG_VERSION:
-        raise ConfigError("version", f"expected {CONFIG_VERSION}, got {top.get('version')!r}")
+    version = top.get("version")
+    if version != CONFIG_VERSION or type(version) is not int:
+        raise ConfigError("version", f"expected {CONFIG_VERSION}, got {_shown(version)}")
     outputs = _mapping(top.get("outputs", {}), "outputs")
     _known_keys(outputs, {"parquet"}, "outputs")
-    stages = _mapping(top.get("stages", {}), "stages")
+    function = top.get("report_function")
     return ToolConfig(
-        name=_text(top.get("tool"), "tool"),
+        name=_checked_name(_text(top.get("tool"), "tool"), "tool"),
         about=_text(top.get("about"), "about"),
         inputs=_each(top.get("inputs", {}), "inputs", _input),
         parameters=_each(top.get("parameters", {}), "parameters", _parameter),
         include=_includes(top.get("include", {})),
-        stages={name: _stage(value, f"stages.{name}") for name, value in stages.items()},
+        stages=_each(top.get("stages", {}), "stages", _stage),
         report=tuple(
             _report_item(item, f"report[{i}]")
             for i, item in enumerate(_list(top.get("report", []), "report"))
@@ -134,7 +149,7 @@ def parse_config(document: Any) -> ToolConfig:
             _text(name, f"outputs.parquet[{i}]")
             for i, name in enumerate(_list(outputs.get("parquet", []), "outputs.parquet"))
         ),
-        report_function=top.get("report_function"),
+        report_function=None if function is None else _text(function, "report_function"),
     )
 
 
@@ -148,12 +163,14 @@ def _input(value: Any, path: str) -> InputConfig:
         raise ConfigError(f"{path}.table", f"no table '{table}'.{did_you_mean(table, TABLES)}")
     optional = options.get("optional", False)
     if not isinstance(optional, bool):
-        raise ConfigError(f"{path}.optional", f"expected true or false, got {optional!r}")
+        raise ConfigError(f"{path}.optional", f"expected true or false, got {_shown(optional)}")
     run = options.get("run")
     return InputConfig(table, optional, None if run is None else _text(run, f"{path}.run"))
 
 
 def _parameter(value: Any, path: str) -> ParameterConfig:
+    if path.removeprefix("parameters.") in _RESERVED:
+        raise ConfigError(path, f"a parameter may not be called {', '.join(sorted(_RESERVED))}")
     options = _mapping(value, path)
     _known_keys(options, {"type", "default", "about"}, path)
     kind = _text(options.get("type"), f"{path}.type")
@@ -191,7 +208,9 @@ def _includes(value: Any) -> dict[str, IncludeConfig]:
         given = {"tool": options} if isinstance(options, str) else _mapping(options, path)
         _known_keys(given, {"tool", "parameters"}, path)
         parameters = _mapping(given.get("parameters", {}), f"{path}.parameters")
-        found[alias] = IncludeConfig(_text(given.get("tool"), f"{path}.tool"), parameters)
+        found[_checked_name(alias, "include")] = IncludeConfig(
+            _text(given.get("tool"), f"{path}.tool"), parameters
+        )
     return found
 
 
@@ -199,35 +218,70 @@ def _report_item(value: Any, path: str) -> ReportItem:
     options = _mapping(value, path)
     kinds = [kind for kind in _REPORT_KINDS if kind in options]
     if len(kinds) != 1:
-        raise ConfigError(path, f"expected one of {', '.join(_REPORT_KINDS)}; got {list(options)}")
-    _known_keys(options, _REPORT_KINDS[kinds[0]], path)
-    if kinds[0] in ("finding", "chart"):
-        _text(options.get("from"), f"{path}.from")
-    return ReportItem(kinds[0], options, path)
+        known = ", ".join(_REPORT_KINDS)
+        raise ConfigError(path, f"expected one of {known}; got {_shown(list(options))}")
+    kind = kinds[0]
+    _known_keys(options, _REPORT_KINDS[kind], path)
+    needed = {kind} | ({"from"} if kind in ("finding", "chart") else set())
+    needed |= {"x", "y"} if kind == "chart" else set()
+    for key in needed | (options.keys() & {"title", "from"}):
+        _text(options.get(key), f"{path}.{key}")
+    if "row" in options:
+        _integer(options["row"], f"{path}.row", least=0)
+    if "limit" in options:
+        _integer(options["limit"], f"{path}.limit", least=1)
+    if "columns" in options:
+        for position, column in enumerate(_list(options["columns"], f"{path}.columns")):
+            _text(column, f"{path}.columns[{position}]")
+    if kind == "chart" and options["chart"] not in ("bar", "line"):
+        problem = f"expected bar or line, got {_shown(options['chart'])}"
+        raise ConfigError(f"{path}.chart", problem)
+    return ReportItem(kind, options, path)
 
 
 def _each(value: Any, path: str, read: Any) -> dict[str, Any]:
-    return {name: read(item, f"{path}.{name}") for name, item in _mapping(value, path).items()}
+    return {
+        _checked_name(name, path): read(item, f"{path}.{name}")
+        for name, item in _mapping(value, path).items()
+    }
+
+
+def _checked_name(name: str, path: str) -> str:
+    """Names become file names and parts of other names, so they are words."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(path, f"{_shown(name)} is no name: use letters, digits and _")
+    return name
+
+
+def _integer(value: Any, path: str, *, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise ConfigError(path, f"expected a whole number from {least} on, got {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Return a value short enough for a message, however large or nested it is."""
+    return reprlib.repr(value)
 
 
 def _mapping(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(path, f"expected a mapping, got {value!r}")
+        raise ConfigError(path, f"expected a mapping, got {_shown(value)}")
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(path, f"expected names as keys, got {key!r}")
+            raise ConfigError(path, f"expected names as keys, got {_shown(key)}")
     return value
 
 
 def _list(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ConfigError(path, f"expected a list, got {value!r}")
+        raise ConfigError(path, f"expected a list, got {_shown(value)}")
     return value
 
 
 def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        problem = "is missing" if value is None else f"expected text, got {value!r}"
+        problem = "is missing" if value is None else f"expected text, got {_shown(value)}"
         raise ConfigError(path, problem)
     return value
 

@@ -8,18 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from pasta.errors import ConfigError, PastaError, did_you_mean
-from pasta.pipeline.arguments import bind, parameter_value
-from pasta.pipeline.config import InputConfig, StageConfig, ToolConfig
+from pasta.errors import ConfigError, EngineError
+from pasta.pipeline.config import InputConfig
 from pasta.pipeline.ordering import sorted_by
-from pasta.pipeline.stage import STAGES, Kind, Stage
+from pasta.pipeline.stage import Kind, Stage
 from pasta.trace import empty_table
 
 TRACE_COLUMN = "trace"
 """Tells apart the traces that were given together; every input has it."""
 
 Collect = Callable[[list[pl.LazyFrame]], list[pl.DataFrame]]
-ConfigLoader = Callable[[str], ToolConfig]
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,7 @@ class Graph:
                 found[name] = plan.collect().schema
                 plans[name] = pl.LazyFrame(schema=found[name])
             except ConfigError as error:
-                where = f"{node.path}.{error.path}" if error.path else node.path
-                problem = str(error).removeprefix(f"{error.path}: ")
-                raise ConfigError(where, problem) from error
+                raise error.within(f"{node.path}.") from error
             except pl.exceptions.PolarsError as error:
                 raise ConfigError(node.path, _one_line(error)) from error
         return found
@@ -138,7 +134,12 @@ class Graph:
         if needs is None:
             plans.update((source, frame.lazy()) for source, frame in rows.items())
         frames = [None if source is None else rows[source] for source in node.positional]
-        result: pl.DataFrame = node.stage.function(*frames, **node.arguments)
+        try:
+            result: pl.DataFrame = node.stage.function(*frames, **node.arguments)
+        except ConfigError as error:
+            raise error.within(f"{node.path}.") from error
+        except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+            raise EngineError(f"{node.path}: {_one_line(error)}") from error
         return result.lazy()
 
 
@@ -150,130 +151,6 @@ def empty_input(table: str) -> pl.LazyFrame:
 def with_trace_column(rows: pl.LazyFrame, trace: str) -> pl.LazyFrame:
     """Add the column that tells apart the traces given together."""
     return rows.with_columns(pl.lit(trace).alias(TRACE_COLUMN))
-
-
-def build_graph(
-    config: ToolConfig,
-    settings: Mapping[str, Any],
-    load_tool: ConfigLoader,
-    including: tuple[str, ...] = (),
-) -> Graph:
-    """Wire a tool's stages, and those of the tools it includes.
-
-    Args:
-        config: the tool.
-        settings: parameter name -> value from `--set` or the Python API.
-        load_tool: finds the config of an included tool.
-        including: the tools that include this one.
-
-    Raises:
-        ConfigError: a parameter, a stage, an argument or a source does not exist or fit.
-    """
-    parameters = _parameters(config, settings)
-    inputs = dict(config.inputs)
-    nodes: dict[str, Node] = {}
-    for alias, included in config.include.items():
-        path = f"include.{alias}"
-        chain = (*including, config.name)
-        if included.tool in chain:
-            circle = " -> ".join([*chain, included.tool])
-            raise ConfigError(path, f"tools include each other in a circle: {circle}")
-        try:
-            tool = load_tool(included.tool)
-            other = build_graph(tool, included.parameters, load_tool, chain)
-        except PastaError as error:
-            raise ConfigError(path, str(error)) from error
-        inputs |= {f"{alias}.{name}": table for name, table in other.inputs.items()}
-        nodes |= {f"{alias}.{name}": _renamed(node, alias) for name, node in other.nodes.items()}
-    _check_names(config)
-    for name in _order(config, set(inputs) | set(nodes)):
-        nodes[name] = _node(name, config.stages[name], parameters)
-    return Graph(inputs, nodes, parameters)
-
-
-def _parameters(config: ToolConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: parameter.default for name, parameter in config.parameters.items()}
-    for name, value in settings.items():
-        if name not in config.parameters:
-            raise ConfigError(
-                f"parameters.{name}",
-                f"tool '{config.name}' has no such parameter.{did_you_mean(name, values)}",
-            )
-        kind = config.parameters[name].kind
-        values[name] = parameter_value(value, kind, f"parameters.{name}")
-    return values
-
-
-def _renamed(node: Node, alias: str) -> Node:
-    positional = tuple(None if s is None else f"{alias}.{s}" for s in node.positional)
-    name, path = f"{alias}.{node.name}", f"include.{alias}.{node.path}"
-    return Node(name, node.stage, positional, node.arguments, path)
-
-
-def _check_names(config: ToolConfig) -> None:
-    for name in config.stages:
-        if name in config.inputs:
-            raise ConfigError(f"stages.{name}", "an input has this name; rename one of them")
-
-
-def _order(config: ToolConfig, known: set[str]) -> list[str]:
-    """Order the stages so that each comes after its sources."""
-    ordered: list[str] = []
-    open_stages: list[str] = []
-
-    def visit(name: str) -> None:
-        if name in known or name in ordered:
-            return
-        if name in open_stages:
-            circle = " -> ".join([*open_stages[open_stages.index(name) :], name])
-            raise ConfigError(f"stages.{name}", f"the stages feed each other in a circle: {circle}")
-        open_stages.append(name)
-        stage = config.stages[name]
-        for key, source in stage.sources.items():
-            if source not in known and source not in config.stages:
-                names = known | set(config.stages)
-                where = f"{stage.path}.from" + ("" if isinstance(key, int) else f".{key}")
-                raise ConfigError(
-                    where, f"no input or stage '{source}'.{did_you_mean(source, names)}"
-                )
-            visit(source)
-        open_stages.pop()
-        ordered.append(name)
-
-    for name in config.stages:
-        visit(name)
-    return ordered
-
-
-def _node(name: str, config: StageConfig, parameters: Mapping[str, Any]) -> Node:
-    try:
-        stage = STAGES.get(config.use)
-    except PastaError as error:
-        raise ConfigError(f"{config.path}.use", str(error)) from error
-    positional = _positional(stage, config)
-    arguments = bind(stage, config.arguments, config.path, parameters)
-    return Node(name, stage, positional, arguments, config.path)
-
-
-def _positional(stage: Stage, config: StageConfig) -> tuple[str | None, ...]:
-    """Return the sources in the order of the stage's parameters."""
-    path = f"{config.path}.from"
-    if stage.inputs and stage.inputs[-1].many:
-        return tuple(config.sources.values())
-    names = [entry.name for entry in stage.inputs]
-    given: dict[str, str] = {}
-    for key, source in config.sources.items():
-        if isinstance(key, int) and key >= len(names):
-            raise ConfigError(path, f"stage '{stage.name}' takes {len(names)} inputs: {names}")
-        name = names[key] if isinstance(key, int) else key
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise ConfigError(f"{path}.{name}", f"stage '{stage.name}' has no such input.{hint}")
-        given[name] = source
-    for entry in stage.inputs:
-        if not entry.optional and entry.name not in given:
-            raise ConfigError(path, f"stage '{stage.name}' needs an input for '{entry.name}'")
-    return tuple(given.get(name) for name in names)
 
 
 def _one_line(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -104,13 +104,3 @@ def _input_rows(
     if not parts:
         return empty_input(config.table)
     return parts[0] if len(parts) == 1 else pl.concat(parts)
-
-
-def name_sources(paths: Iterable[Trace]) -> list[Source]:
-    """Name unnamed traces after their folders; equal names get their position."""
-    sources: list[Source] = []
-    for trace in paths:
-        name = trace.path.resolve().name
-        taken = {source.name for source in sources}
-        sources.append(Source(name if name not in taken else f"{name}#{len(sources) + 1}", trace))
-    return sources

@@ -38,13 +38,14 @@ class TablePart:
 
 @dataclass(frozen=True)
 class ChartPart:
-    """A chart of the report: `bar` or `line`, of column `y` over column `x`."""
+    """A chart of the report: `line`, or the first `limit` rows as `bar`, of `y` over `x`."""
 
     kind: str
     title: str
     rows: pl.DataFrame
     x: str
     y: str
+    limit: int = 20
 
 
 @dataclass
@@ -122,11 +123,11 @@ def build_report(
 
 
 def _add_finding(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
-    rows = tables[item.options["from"]].with_row_index("_row")
+    rows = tables[item.options["from"]]
+    if "row" in item.options:
+        rows = rows[item.options["row"] : item.options["row"] + 1]
     if "when" in item.options:
         rows = rows.filter(parse(item.options["when"], f"{item.path}.when", report.parameters))
-    if "row" in item.options:
-        rows = rows.filter(pl.col("_row") == item.options["row"])
     said = [
         fill_template(item.options["finding"], row, item.path, report.parameters)
         for row in rows.head(MOST_FINDINGS).to_dicts()
@@ -145,28 +146,18 @@ def _add_facts(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
 
 
 def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
-    name = item.options["table"]
-    rows = tables[name]
-    columns = item.options.get("columns")
-    if columns is not None:
-        missing = [column for column in columns if column not in rows.columns]
-        if missing:
-            raise ConfigError(f"{item.path}.columns", f"no column {', '.join(missing)} in '{name}'")
-    title = fill_template(str(item.options.get("title", name)), {}, item.path, report.parameters)
-    limit = item.options.get("limit", 20)
-    report.parts.append(TablePart(name, title, rows, columns, limit))
+    name, options = item.options["table"], item.options
+    title = fill_template(options.get("title", name), {}, item.path, report.parameters)
+    columns, limit = options.get("columns"), options.get("limit", 20)
+    report.parts.append(TablePart(name, title, tables[name], columns, limit))
 
 
 def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
     options = item.options
-    if options["chart"] not in ("bar", "line"):
-        raise ConfigError(f"{item.path}.chart", f"expected bar or line, got {options['chart']!r}")
-    rows = tables[options["from"]]
-    for axis in ("x", "y"):
-        if options.get(axis) not in rows.columns:
-            raise ConfigError(f"{item.path}.{axis}", f"no column {options.get(axis)!r}")
-    title = str(options.get("title", f"{options['y']} by {options['x']}"))
-    report.parts.append(ChartPart(options["chart"], title, rows, options["x"], options["y"]))
+    title = options.get("title", f"{options['y']} by {options['x']}")
+    title = fill_template(title, {}, item.path, report.parameters)
+    rows, limit = tables[options["from"]], options.get("limit", 20)
+    report.parts.append(ChartPart(options["chart"], title, rows, options["x"], options["y"], limit))
 
 
 def _add_note(report: Report, item: ReportItem, _tables: Mapping[str, pl.DataFrame]) -> None:

@@ -45,3 +45,23 @@ def find_config(name: str) -> Path:
 def load_tool(name: str) -> ToolConfig:
     """Read the tool that `name` means; see `find_config`."""
     return load_config(find_config(name))
+
+
+def load_included(name: str, includer: ToolConfig) -> ToolConfig:
+    """Read the tool that `includer` includes: a shipped tool, or a file in or below its own folder.
+
+    Raises:
+        ConfigError: it is neither; no path leads out of the folder.
+    """
+    if includer.path is not None:
+        folder = includer.path.parent.resolve()
+        path = (folder / name).resolve()
+        if path.is_file() and path.suffix in (".yaml", ".yml") and path.is_relative_to(folder):
+            return load_config(path)
+    shipped = shipped_tools()
+    if name not in shipped:
+        hint = did_you_mean(name, shipped)
+        raise ConfigError(
+            "", f"'{name}' is no shipped tool, nor a YAML file beside this one.{hint}"
+        )
+    return load_config(shipped[name])

@@ -77,7 +77,8 @@ def _how_recorded(source: Source) -> str:
     ]
     command = info.get("command")
     if command:
-        parts.append("command: " + (command if isinstance(command, str) else " ".join(command)))
+        words = command if isinstance(command, list) else [command]
+        parts.append("command: " + " ".join(map(str, words)))
     return ", ".join(parts)
 
 

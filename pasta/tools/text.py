@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pasta.tools.report import ChartPart, Report, TablePart
-from pasta.tools.units import heading, human, shorten
+from pasta.tools.units import heading, human, printable, shorten
 
 _BARS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -21,12 +21,12 @@ _TRANSPOSED_ROWS = 4
 
 def print_report(report: Report, console: Console) -> None:
     """Print `report`; names from traces are shown as they are, never read as markup."""
-    console.print(Text(f"{report.tool}: {report.about}", style="bold"))
+    console.print(_text(f"{report.tool}: {report.about}", style="bold"))
     for note in report.notes:
-        console.print(Text(note, style="dim"))
+        console.print(_text(note, style="dim"))
     console.print()
     for finding in report.findings:
-        console.print(Text(f"• {finding}"))
+        console.print(_text(f"• {finding}"))
     if report.findings:
         console.print()
     if report.facts:
@@ -41,6 +41,11 @@ def print_report(report: Report, console: Console) -> None:
     _print_losses(report.losses, console)
 
 
+def _text(text: str, style: str = "") -> Text:
+    """Return text that is neither markup nor able to drive the terminal."""
+    return Text(printable(text), style=style)
+
+
 def _facts_table(facts: dict[str, Any]) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts.items():
@@ -51,9 +56,9 @@ def _facts_table(facts: dict[str, Any]) -> Table:
 def _print_table(part: TablePart, console: Console) -> None:
     rows = _without_constant_columns(part.shown)
     if rows.height == 0:
-        console.print(Text(f"{part.title}: no rows", style="italic"))
+        console.print(_text(f"{part.title}: no rows", style="italic"))
         return
-    console.print(Text(part.title, style="bold"))
+    console.print(_text(part.title, style="bold"))
     columns = [_Column(name, rows) for name in rows.columns]
     shown = _that_fit(columns, console.width)
     if len(shown) < len(columns) and rows.height <= _TRANSPOSED_ROWS:
@@ -126,7 +131,7 @@ def _without_constant_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _print_chart(part: ChartPart, console: Console) -> None:
-    console.print(Text(part.title, style="bold"))
+    console.print(_text(part.title, style="bold"))
     if part.rows.height == 0:
         console.print(Text("no rows", style="italic"))
     elif part.kind == "bar":
@@ -136,16 +141,21 @@ def _print_chart(part: ChartPart, console: Console) -> None:
 
 
 def _print_bars(part: ChartPart, console: Console) -> None:
-    rows = part.rows.head(20)
-    largest = max((abs(v) for v in rows[part.y].to_list() if v is not None), default=0) or 1
+    rows = part.rows.select(
+        part.x, pl.col(part.y).cast(pl.Float64).fill_nan(None).alias("bar"), part.y
+    )
+    rows = rows.head(part.limit)
+    largest = max((abs(v) for v in rows["bar"].to_list() if v is not None), default=0) or 1
     table = Table(show_header=False, box=None, padding=(0, 1, 0, 0))
     table.add_column(overflow="ellipsis", no_wrap=True, max_width=48)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    for label, value in rows.select(part.x, part.y).iter_rows():
-        bar = _bar(abs(value or 0) / largest, 30)
+    for label, share, value in rows.iter_rows():
+        bar = _bar(abs(share or 0) / largest, 30)
         table.add_row(Text(human(label, part.x)), Text(bar), Text(human(value, part.y)))
     console.print(table)
+    if part.rows.height > part.limit:
+        console.print(Text(f"{part.limit} of {part.rows.height:,} rows", style="dim"))
 
 
 def _bar(share: float, width: int) -> str:
@@ -155,21 +165,21 @@ def _bar(share: float, width: int) -> str:
 
 def _print_line(part: ChartPart, console: Console) -> None:
     """Draw the largest value of each of as many slices of `x` as fit the width."""
-    rows = part.rows.select(part.x, part.y).drop_nulls().sort(part.x)
+    rows = part.rows.select(part.x, part.y).drop_nulls().drop_nans().sort(part.x)
     if rows.height == 0:
         console.print(Text("no rows", style="italic"))
         return
     width = max(10, min(console.width, 100) - 2)
     first, last = rows[part.x][0], rows[part.x][-1]
-    slices = ((pl.col(part.x) - first) * (width - 1)) // max(last - first, 1)
+    slices = ((pl.col(part.x) - first) * (width - 1)) // ((last - first) or 1)
     largest = dict(rows.group_by(slices.alias("slice")).agg(pl.col(part.y).max()).iter_rows())
-    top = max(1, *largest.values())
+    top = max(largest.values()) or 1
     line, value = [], 0
     for position in range(width):
         value = largest.get(position, value)
-        line.append(_SPARKS[min(7, max(0, value * 8 // top if value else 0))])
+        line.append(_SPARKS[min(7, max(0, int(value * 8 / top)))])
     console.print(Text("".join(line)))
-    console.print(Text(f"top of the chart: {human(top, part.y)}", style="dim"))
+    console.print(Text(f"top of the chart: {human(max(largest.values()), part.y)}", style="dim"))
 
 
 def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:
@@ -181,5 +191,5 @@ def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:
     table.add_column("what was lost or not trusted")
     table.add_column("count", justify="right")
     for loss in losses:
-        table.add_row(Text(loss["collector"]), Text(loss["reason"]), Text(f"{loss['count']:,}"))
+        table.add_row(*(_text(human(loss[key], key)) for key in ("collector", "reason", "count")))
     console.print(table)

@@ -33,9 +33,9 @@ def human(value: Any, column: str, kind: str | None = None) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool | str) or kind == "raw":
-        return str(value)
+        return printable(str(value))
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)
+        return printable(", ".join(str(item) for item in value))
     kind = kind or unit_of(column)
     if kind == "time":
         return _scaled(value, _TIMES, "ns")
@@ -76,6 +76,16 @@ def shorten(text: str, width: int = LONGEST_NAME) -> str:
         return text
     tail = (width - 1) // 3
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def fields_of(template: str) -> list[str]:
+    """Return the names in the braces of a template."""
+    return [match.group(1) for match in _FIELD.finditer(template)]
+
+
+def printable(text: str) -> str:
+    """Replace control characters, with which a name could drive the terminal."""
+    return "".join(c if c.isprintable() or c == " " else "\ufffd" for c in text)
 
 
 def fill_template(

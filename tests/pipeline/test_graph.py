@@ -7,7 +7,7 @@ import pytest
 
 from pasta.errors import ConfigError
 from pasta.pipeline.config import ToolConfig, parse_config, read_yaml
-from pasta.pipeline.graph import build_graph
+from pasta.pipeline.wiring import build_graph
 
 BASE = """
 version: 1
@@ -22,7 +22,7 @@ def tool(stages: str, head: str = BASE) -> ToolConfig:
     return parse_config(read_yaml(head + stages))
 
 
-def no_tools(name: str) -> ToolConfig:
+def no_tools(name: str, _includer: ToolConfig) -> ToolConfig:
     raise AssertionError(name)
 
 
@@ -112,7 +112,7 @@ def test_include_uses_the_stages_of_another_tool():
         "include: {inner: {tool: inner, parameters: {n: 2}}}\n"
         "stages: {names: {use: select, from: inner.top, columns: [name]}}"
     )
-    graph = build_graph(outer, {}, lambda _name: parse_config(read_yaml(INCLUDED)))
+    graph = build_graph(outer, {}, lambda _name, _includer: parse_config(read_yaml(INCLUDED)))
     tables = {"kernels": ROWS.lazy(), "inner.kernels": ROWS.lazy()}
     plan = graph.plan(tables, ["names"], pl.collect_all)["names"]
     assert plan.collect()["name"].to_list() == ["b", "a"]
@@ -124,5 +124,5 @@ def test_tools_that_include_each_other():
         build_graph(
             parse_config(read_yaml(circular)),
             {},
-            lambda _name: parse_config(read_yaml(circular)),
+            lambda _name, _includer: parse_config(read_yaml(circular)),
         )

@@ -1,0 +1,76 @@
+"""What a tool's report names is checked against the schemas of its stages, before any data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.config import ReportItem, ToolConfig
+from pasta.pipeline.expressions import parse
+from pasta.tools.report import REPORT_FUNCTIONS
+from pasta.tools.units import fields_of
+
+
+def check_report(
+    config: ToolConfig, schemas: Mapping[str, pl.Schema], parameters: Mapping[str, Any]
+) -> None:
+    """Check columns, conditions and templates of every item, and the report function's name.
+
+    Raises:
+        ConfigError: one of them does not fit; with its key's path.
+    """
+    for item in config.report:
+        named = item.options.get("from") or item.options.get(item.kind)
+        schema = schemas.get(str(named), pl.Schema())
+        _check_templates(item, schema, parameters)
+        if "when" in item.options:
+            _check_condition(item, schema, parameters)
+        for position, column in enumerate(item.options.get("columns", [])):
+            _check_column(column, f"{item.path}.columns[{position}]", schema)
+        if len(set(item.options.get("columns", []))) < len(item.options.get("columns", [])):
+            raise ConfigError(f"{item.path}.columns", "names a column twice")
+        if item.kind == "chart":
+            _check_axes(item, schema)
+    if config.report_function is not None and config.report_function not in REPORT_FUNCTIONS:
+        hint = did_you_mean(config.report_function, REPORT_FUNCTIONS)
+        problem = f"no report function '{config.report_function}'.{hint}"
+        raise ConfigError("report_function", problem)
+
+
+def _check_templates(item: ReportItem, schema: pl.Schema, parameters: Mapping[str, Any]) -> None:
+    for key in ("finding", "note", "title"):
+        columns = set(schema) if key == "finding" else set()
+        for name in fields_of(item.options.get(key, "")):
+            if name not in columns and name not in parameters:
+                hint = did_you_mean(name, columns | set(parameters))
+                raise ConfigError(f"{item.path}.{key}", f"no column or parameter '{name}'.{hint}")
+
+
+def _check_condition(item: ReportItem, schema: pl.Schema, parameters: Mapping[str, Any]) -> None:
+    path = f"{item.path}.when"
+    condition = parse(item.options["when"], path, parameters)
+    try:
+        kind = pl.DataFrame(schema=schema).select(condition.alias("when")).schema["when"]
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(path, " ".join(str(error).partition("\n\n")[0].split())) from error
+    if kind != pl.Boolean:
+        raise ConfigError(path, f"expected a condition, got a value of type {kind}")
+
+
+def _check_axes(item: ReportItem, schema: pl.Schema) -> None:
+    for axis in ("x", "y"):
+        path, column = f"{item.path}.{axis}", item.options[axis]
+        _check_column(column, path, schema)
+        numeric = schema[column].is_numeric()
+        if not numeric and (axis == "y" or item.options["chart"] == "line"):
+            raise ConfigError(path, f"expected numbers, but '{column}' is {schema[column]}")
+    if item.options["x"] == item.options["y"]:
+        raise ConfigError(f"{item.path}.y", "both axes show the same column")
+
+
+def _check_column(column: str, path: str, schema: pl.Schema) -> None:
+    if column not in schema:
+        raise ConfigError(path, f"no column '{column}'.{did_you_mean(column, schema)}")
