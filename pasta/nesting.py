@@ -24,7 +24,8 @@ def parents(group: Any, start: Any, end: Any, *, overhang: int = OVERHANG) -> An
     Args:
         group: the thread of each span as integers; rows may stand in any order.
         start: start of each span in ns, int64.
-        end: end of each span in ns, int64, not before `start`; very large where unfinished.
+        end: end of each span in ns, int64, not before `start`; the start where the span is
+            unfinished, since it may have ended at any time and so is taken to enclose nothing.
         overhang: a child may end less than so many ns after its parent.
 
     Returns:

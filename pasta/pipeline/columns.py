@@ -134,9 +134,10 @@ def intervals_of(rows: pl.DataFrame, groups: Any, start: str, duration: str) -> 
 
 
 def extents(spans: pl.DataFrame) -> tuple[Any, Any]:
-    """Return the starts and ends of spans; one without `dur` lasts to the end of time."""
-    starts, durations = integers(spans, "ts"), integers(spans, "dur")
-    if spans["dur"].null_count() == 0:
-        return starts, starts + durations
-    unfinished = spans["dur"].is_null().to_numpy()
-    return starts, np.where(unfinished, np.iinfo(np.int64).max, starts + durations)
+    """Return the starts and ends of spans.
+
+    Nobody knows when one without `dur` ended. It counts as an instant, so that it encloses nothing:
+    if it lasted to the end, all that follows on its thread would seem to lie in it.
+    """
+    starts = integers(spans, "ts")
+    return starts, starts + integers(spans, "dur")

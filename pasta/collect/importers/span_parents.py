@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from pasta.collect.losses import Losses
 from pasta.nesting import OVERHANG, parents
 
-_UNFINISHED = 1 << 62
+_HOWEVER_FAR = 1 << 62
 
 
 class SpanParents:
     """Numbers spans in order of time and finds the parent of each on its thread.
 
-    Spans that are still open where a slice ends are carried over to the next.
+    An unfinished span has a parent but encloses nothing. Spans that are still open where a slice
+    ends are carried over to the next.
 
     Args:
         losses: where spans that only partly overlap their parent are counted.
@@ -39,9 +40,6 @@ class SpanParents:
             np.concatenate(pair) for pair in zip(self._open, (thread, start, end, ids), strict=True)
         ]
         group = np.unique(columns[0], return_inverse=True)[1]
-        unfinished = np.flatnonzero(frame["dur"].is_null().to_numpy()) + carried
-        if len(unfinished):
-            columns[2][unfinished] = _latest_end(group, columns[1], columns[2], unfinished)
         parent = self._find_parents(group, columns[1], columns[2], carried)
         parent_id = np.where(parent >= 0, columns[3][parent], 0)
         still_open = columns[2] > start[-1]
@@ -59,7 +57,7 @@ class SpanParents:
         carried: int,
     ) -> NDArray[np.int64]:
         """Return the row of each parent; where all nest well, one search is enough."""
-        innermost: NDArray[np.int64] = parents(group, start, end, overhang=_UNFINISHED)
+        innermost: NDArray[np.int64] = parents(group, start, end, overhang=_HOWEVER_FAR)
         beyond = np.where(innermost >= 0, end - end[innermost], 0)
         new = slice(carried, None)
         slightly = (beyond > 0) & (beyond < OVERHANG)
@@ -77,14 +75,3 @@ class SpanParents:
         )
         found: NDArray[np.int64] = parents(group, start, end)
         return found
-
-
-def _latest_end(
-    group: NDArray[np.int64],
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-    unfinished: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return when each unfinished span must have ended: with the one that it started in."""
-    enclosing = parents(group, start, end, overhang=_UNFINISHED)[unfinished]
-    return np.where(enclosing >= 0, end[enclosing], _UNFINISHED)

@@ -16,7 +16,7 @@ def innermost(spans: Intervals, asked_groups: Any, times: Any) -> Any:
     That is the last span of the group to start, not after the time, that has not ended.
 
     Args:
-        spans: spans, of a thread each; with a very large end where unfinished.
+        spans: spans, of a thread each; those that end where they start enclose nothing.
         asked_groups: thread of each question.
         times: the moments asked for, int64 ns.
 

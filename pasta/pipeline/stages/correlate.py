@@ -31,8 +31,7 @@ def correlate(
       belongs to nothing. Many kernels may belong to one call; of two calls of one id the first
       counts. (`join` on these columns does so as part of a lazy plan.)
     - `containment`: the innermost span that lasts at the row's time on its thread `tid`. A span
-      that ends at that time does not last any more, one without `dur` lasts to the end, as in
-      `enclose`.
+      that ends at that time does not last any more, nor does one without `dur`, as in `enclose`.
     - `address`: the object that is live at the row's time and contains its `address`, in one
       `device` and `space`, as in `locate`; `right` is made by `lifetimes`.
 

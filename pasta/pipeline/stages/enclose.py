@@ -26,7 +26,8 @@ def enclose(points: pl.DataFrame, spans: pl.DataFrame, *, time: str = "ts") -> p
 
     Args:
         points: rows with `rank`, `pid`, `tid` and a time, as calls or memory events.
-        spans: rows with `span_id`, `ts` and `dur`; one without `dur` lasts to the end.
+        spans: rows with `span_id`, `ts` and `dur`; one without `dur` encloses
+            nothing.
         time: the column of times in `points`, ns.
 
     Returns:

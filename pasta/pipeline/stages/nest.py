@@ -17,7 +17,8 @@ def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = Fals
     """Add each span's parent, its depth and the time that it spends in none of its children.
 
     Args:
-        spans: rows with `span_id`, `ts` and `dur`; one without `dur` lasts to the end.
+        spans: rows with `span_id`, `ts` and `dur`; one without `dur` encloses others only where
+            recorded parents say so.
         by: columns that name a thread; default `rank`, `pid`, `tid` (and `trace` where there).
         infer: find parents from the times even where `parent_id` is recorded.
 

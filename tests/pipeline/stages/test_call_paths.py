@@ -90,4 +90,20 @@ def test_self_time_is_that_of_nest():
 def test_parents_are_inferred_once_some_are_filtered_out():
     spans = nest(TRAIN).with_columns(name=pl.format("s{}", "span_id"))
     found = call_paths(spans.filter(pl.col("span_id") != 6))
-    assert found["path"].to_list() == ["s4", "s4 > s5", "s4 > s7", "s8", "s9", "s9 > s10"]
+    assert found["path"].to_list() == ["s10", "s4", "s4 > s5", "s4 > s7", "s8", "s9"]
+
+
+def test_an_unfinished_span_has_no_time_and_encloses_nothing():
+    """One that nobody saw end took 2.5 million hours and all later spans of its thread."""
+    spans = pl.DataFrame(
+        [(1, "a", 0, 50), (2, "lost", 10, None), (3, "b", 20, 5), (4, "c", 100, 7)],
+        schema={"span_id": pl.UInt64, "name": pl.String, "ts": pl.Int64, "dur": pl.Int64},
+        orient="row",
+    ).with_columns(rank=0, pid=1, tid=1, parent_id=pl.lit(0, pl.UInt64))
+    found = call_paths(spans, values=["dur"], self_time=True)
+    assert found.select("path", "dur", "self_ns", "total_self_ns").rows() == [
+        ("a", 50, 45, 50),
+        ("a > b", 5, 5, 5),
+        ("a > lost", 0, 0, 0),
+        ("c", 7, 7, 7),
+    ]

@@ -27,7 +27,7 @@ def test_the_innermost_span_on_the_same_thread():
         (1, 16), (1, 10), (1, 20), (1, 30), (1, 100), (1, -1), (2, 49), (2, 10**15), (3, 5)
     )
     found = enclose(asked, SPANS)
-    assert found["span_id"].to_list() == [9, 8, 8, 7, 0, 0, 0, 10, 0]
+    assert found["span_id"].to_list() == [9, 8, 8, 7, 0, 0, 0, 0, 0]
     assert found.select(asked.columns).equals(asked)
 
 

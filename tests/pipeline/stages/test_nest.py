@@ -41,7 +41,7 @@ def test_parents_depth_and_self_time_of_each_thread():
         (7, 6, 2, 1_000),
         (8, 0, 0, 100),
         (9, 0, 0, None),
-        (10, 9, 1, 10),
+        (10, 0, 0, 10),
     ]
     assert nest(TRAIN).select(TRAIN.columns).equals(TRAIN)
 
@@ -79,3 +79,10 @@ def test_empty_input_and_missing_columns():
     assert nest(TRAIN).schema["depth"] == pl.Int32
     with pytest.raises(ConfigError, match="needs column 'tid'"):
         nest(TRAIN.drop("tid"))
+
+
+def test_an_unfinished_span_encloses_only_what_is_recorded_in_it():
+    rows = spans((1, 1, 0, None), (2, 1, 10, 20), (3, 1, 40, 5))
+    assert columns(nest(rows)) == [(1, 0, 0, None), (2, 0, 0, 20), (3, 0, 0, 5)]
+    recorded = rows.with_columns(parent_id=pl.Series([0, 1, 0], dtype=pl.UInt64))
+    assert columns(nest(recorded)) == [(1, 0, 0, None), (2, 1, 1, 20), (3, 0, 0, 5)]
