@@ -68,6 +68,11 @@ def test_every_shipped_tool_checks_and_shows(tool):
         (["run", "working_set", "--trace", "docs"], 2, "docs: not a pasta trace (no trace.json)"),
         (["run", "working_set", "--set", "top"], 2, "--set top: expected NAME=VALUE"),
         (["run", "working_set", "--set", "top=many"], 2, "parameters.top: expected int, got 'many'"),
+        (["run", "working_set", "--set", "trace=5"], 2, "parameters.trace: tool 'working_set' has no such parameter"),
+        (["run", "working_set", "--set", "top=1", "--set", "top=2"], 2, "--set top=2: 'top' is given twice"),
+        (["run", "working_set", "--run", "a=x", "--run", "a=y"], 2, "'a' is given twice"),
+        (["run", "working_set", "--trace", ""], 2, "a trace has no name"),
+        (["run", "kernel_frequency"], 2, "no trace was named"),
         (["run", "working_set", "--set", "tob=3"], 2, "no such parameter. Did you mean 'top'?"),
         (["run", "working_set", "--engine", "gpu2"], 2, "no engine 'gpu2'"),
         (["run", "kernel_frequency"], 2, "needs the table 'kernel', which this trace lacks"),
@@ -96,6 +101,24 @@ def test_a_misspelt_stage_is_named_with_its_path(tmp_path):
     result = pasta("pipeline", "check", config)
     assert result.returncode == 2
     assert "stages.by_name.use: no stage 'agregate'. Did you mean 'aggregate'?" in result.stderr
+
+
+def test_check_goes_on_after_a_mistake(tmp_path):
+    (tmp_path / "bad.yaml").write_text("version: 2")
+    result = pasta("pipeline", "check", tmp_path / "bad.yaml", "summary")
+    assert result.returncode == 2
+    assert "summary: ok" in result.stdout
+    assert "1 of 2 tools are wrong" in result.stderr
+
+
+def test_a_reader_that_stops_is_no_error():
+    command = f"{sys.executable} -m pasta run working_set | head -2"
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True, text=True, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0
+    assert result.stderr == ""
 
 
 def test_schema_is_printed_with_units():

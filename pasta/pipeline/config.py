@@ -21,6 +21,7 @@ _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAXIMUM_BYTES = 1 << 20
 """A larger file is no tool."""
 
+_LONGEST_SHOWN = 120
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {"tool", "trace", "runs", "engine", "out"}
 _REPORT_KINDS = {
@@ -261,7 +262,8 @@ def _integer(value: Any, path: str, *, least: int) -> int:
 
 def _shown(value: Any) -> str:
     """Return a value short enough for a message, however large or nested it is."""
-    return reprlib.repr(value)
+    text = reprlib.repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _mapping(value: Any, path: str) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""Mistakes in `report:` are found by `check`, before any data is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from pasta import api
+from pasta.errors import ConfigError
+
+BASE = """
+version: 1
+tool: example
+about: An example.
+inputs: {k: {table: kernel}}
+parameters: {n: {type: int, default: 3}}
+stages:
+  long: {use: filter, from: k, where: dur > 1}
+report:
+  - ITEM
+"""
+
+
+def check(tmp_path, item, head=BASE):
+    path = tmp_path / "tool.yaml"
+    path.write_text(head.replace("ITEM", item))
+    return api.check(str(path))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        '{finding: "{name} took {dur:time}, {n} at most", from: long, row: 0, when: dur > $n}',
+        "{table: long, columns: [name, dur], limit: 5, title: 'Top {n}'}",
+        "{chart: bar, from: long, x: name, y: dur, limit: 3}",
+        "{chart: line, from: long, x: ts, y: dur}",
+        "{note: 'n is {n}'}",
+    ],
+)
+def test_good_items(tmp_path, item):
+    check(tmp_path, item)
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("{finding: '{nope}', from: long}", "report[0].finding: no column or parameter 'nope'"),
+        ("{finding: [x], from: long}", "report[0].finding: expected text"),
+        ("{finding: x}", "report[0].from: is missing"),
+        ("{finding: x, from: long, row: text}", "report[0].row: expected a whole number from 0 on"),
+        ("{finding: x, from: long, row: -1}", "report[0].row: expected a whole number from 0 on"),
+        ("{finding: x, from: long, when: dur}", "report[0].when: expected a condition, got a value of type Int64"),
+        ("{finding: x, from: long, when: nope > 1}", "report[0].when: unable to find column"),
+        ("{finding: x, from: long, when: 'syntax ((('}", "report[0].when: "),
+        ("{finding: x, from: long, when: dur > $zz}", "report[0].when: no parameter 'zz'"),
+        ("{finding: x, from: lung}", "report[0].from: no stage or input 'lung'"),
+        ("{table: null}", "report[0].table: is missing"),
+        ("{table: [a]}", "report[0].table: expected text"),
+        ("{facts: [a]}", "report[0].facts: expected text"),
+        ("{table: long, columns: [nope]}", "report[0].columns[0]: no column 'nope'"),
+        ("{table: long, columns: name}", "report[0].columns: expected a list"),
+        ("{table: long, columns: [1]}", "report[0].columns[0]: expected text"),
+        ("{table: long, columns: [name, name]}", "report[0].columns: names a column twice"),
+        ("{table: long, limit: 0}", "report[0].limit: expected a whole number from 1 on"),
+        ("{table: long, limit: x}", "report[0].limit: expected a whole number from 1 on"),
+        ("{chart: pie, from: long, x: ts, y: dur}", "report[0].chart: expected bar or line, got 'pie'"),
+        ("{chart: line, from: long, x: name, y: dur}", "report[0].x: expected numbers"),
+        ("{chart: bar, from: long, x: ts, y: name}", "report[0].y: expected numbers"),
+        ("{chart: bar, from: long, x: ts, y: ts}", "report[0].y: both axes"),
+        ("{chart: bar, from: long, x: ts}", "report[0].y: is missing"),
+        ("{note: 5}", "report[0].note: expected text, got 5"),
+        ("{note: '{zz}'}", "report[0].note: no column or parameter 'zz'"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path, item, message):
+    with pytest.raises(ConfigError) as caught:
+        check(tmp_path, item)
+    assert str(caught.value).split("tool.yaml: ")[-1].startswith(message)
+
+
+def test_report_functions_must_exist(tmp_path):
+    head = BASE.replace("report:\n  - ITEM", "report_function: sumary")
+    with pytest.raises(ConfigError, match=r"no report function 'sumary'\. Did you mean 'summary'"):
+        check(tmp_path, "", head)
