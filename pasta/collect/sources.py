@@ -64,6 +64,7 @@ def open_sources(files: Sequence[Path], progress: Progress | None = None) -> Gen
                 progress(before + read, total)
 
         yield from _open_file(file, report)
+        report(file.stat().st_size)
         done += file.stat().st_size
 
 

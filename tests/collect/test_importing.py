@@ -40,6 +40,8 @@ def write(path, content):
         ("a.yaml", b"version: 1\ntool: x\n", "unknown format (starts with 'version: 1"),
         ("a.bin", bytes(range(200)), "unknown format"),
         ("a.json", b'"just text"', "unknown format"),
+        ("package.json", b'{"name": "x", "dependencies": []}', "JSON without 'traceEvents'"),
+        ("a.json", b"{}", "JSON without 'traceEvents'"),
         ("a.sqlite", b"SQLite format 3\0" + bytes(100), "SQLite format 3"),
     ],
 )
@@ -133,7 +135,7 @@ def test_a_trace_of_metadata_only_is_an_empty_trace_with_a_reason(tmp_path):
     assert "span" not in Trace.open(tmp_path / "out").tables()
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", '{"traceEvents": []}', '{"a": 1}'])
+@pytest.mark.parametrize("content", ["[]", '{"traceEvents": []}', ' {"a": 1, "traceEvents": [ ] }'])
 def test_a_trace_without_events_is_empty(tmp_path, content):
     report = import_trace([write(tmp_path / "e.json", content)], tmp_path / "out")
     assert report.warnings == ["no event of any table was found; the trace is empty"]

@@ -73,7 +73,7 @@ class EventReader(Generic[E]):
         self.kept = 0
         self.complete = False
         self.seam: int | None = None
-        self._bare = False
+        self._bare = self._found = self._handed_over = False
         self._stop = stop
         self._chunks = chunks
         self._decode = decode
@@ -93,12 +93,15 @@ class EventReader(Generic[E]):
         if first not in (b"{", b"["):
             raise InputError(f"{self._losses.source}: not JSON (starts with {first!r})")
         self._drop(1)
-        self._bare = first == b"["
+        self._bare = self._found = first == b"["
         yield from self._read_array() if self._bare else self._read_object()
+        if self.complete and not self._found:
+            raise InputError(f"{self._losses.source}: JSON without '{self._array}'; not a trace")
 
     def go_on(self) -> Iterator[list[E]]:
         """Read on from the seam to the end, in place of whoever was to do it."""
         self.seam = self._stop = None
+        self._handed_over = False
         yield from self._read_array()
         if self.complete and not self._bare:
             self.complete = False
@@ -130,7 +133,7 @@ class EventReader(Generic[E]):
     @property
     def cut(self) -> str:
         """Why and where reading stopped before the end of the outermost value; empty if not."""
-        if self.complete or self.seam is not None:
+        if self.complete or self._handed_over:
             return ""
         unexpected = self._buffer[:1]
         if unexpected in b"{,":
@@ -153,6 +156,7 @@ class EventReader(Generic[E]):
             self._drop(1)
             if self._next_byte() == b"[" and key == self._array:
                 self._drop(1)
+                self._found = True
                 yield from self._read_array()
                 if not self.complete:
                     return
@@ -190,6 +194,7 @@ class EventReader(Generic[E]):
                 self._stop = None
                 if not rest:
                     self.seam = seam
+                    self._handed_over = True
                     return
             if final:
                 return

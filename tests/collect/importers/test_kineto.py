@@ -1,5 +1,6 @@
 """Kineto events to rows, on small traces whose answers are worked out by hand."""
 
+import gzip
 import json
 
 import polars as pl
@@ -462,34 +463,66 @@ def test_host_rows_of_other_pids_belong_to_the_process(imported):
     assert losses == {f"host event under another pid than {PID}: taken as of this process": 1}
 
 
-def test_two_processes_give_what_one_gives(tmp_path, monkeypatch):
-    events = []
+@pytest.fixture
+def split(monkeypatch):
+    """Have even small files read in two halves; the halves that were merged, as they come."""
+    halves = []
+    merge = Reading.merge
+    monkeypatch.setattr("pasta.collect.importers.kineto_halves._SPLIT_BYTES", 1)
+    monkeypatch.setattr("pasta.collect.importers.kineto_halves._HEAD_START", 0)
+    monkeypatch.setattr(
+        "pasta.collect.importers.kineto_halves.os.sched_getaffinity", lambda _: {0, 1}
+    )
+    monkeypatch.setattr(Reading, "merge", lambda own, half: (halves.append(half), merge(own, half)))
+    return halves
+
+
+def mixed_events():
+    begin = {"ph": "B", "cat": "cpu_op", "name": "long", "pid": PID, "tid": 9, "ts": 1}
+    events = [begin]
     for n in range(300):
         args = {"External id": n, "Call stack": f"a.py({n % 7}): f;b.py(1): g"}
         events.append(complete("cpu_op", f"op{n % 5}", 1 + n // 3, 10, **args))
         events.append(
             complete("kernel", "ncclDevKernel_AllReduce()", 5 + n, 1, pid=0, stream=n % 2)
         )
-    begin = {"ph": "B", "cat": "cpu_op", "name": "long", "pid": PID, "tid": 9, "ts": 1}
-    events = [begin, *events, begin | {"ph": "E", "ts": 900}]
+    return [*events, begin | {"ph": "E", "ts": 900}]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("helper", ["pasta.collect.importers.kineto_helper", "no.such.module"])
+def test_two_processes_give_what_one_gives(tmp_path, monkeypatch, split, helper, compressed):
+    document = {"traceEvents": mixed_events(), "baseTimeNanoseconds": 10**18}
+    text = json.dumps(document).encode()
     file = tmp_path / "trace.json"
-    file.write_text(json.dumps({"traceEvents": events, "baseTimeNanoseconds": 10**18}))
-    import_trace([file], tmp_path / "one")
-    halves = []
-    monkeypatch.setattr("pasta.collect.importers.kineto_halves._SPLIT_BYTES", 1)
-    monkeypatch.setattr("pasta.collect.importers.kineto_halves._HEAD_START", 0)
-    real = Reading.merge
-    monkeypatch.setattr(
-        Reading, "merge", lambda reading, half: (halves.append(half), real(reading, half))
-    )
+    file.write_bytes(gzip.compress(text) if compressed else text)
+    monkeypatch.setattr("pasta.collect.importers.kineto_halves._HELPER", helper)
     import_trace([file], tmp_path / "two")
-    assert [type(half) for half in halves] == [Half]
+    assert [type(half) for half in split] == ([] if "no" in helper.split(".") else [Half])
+    monkeypatch.setattr("pasta.collect.importers.kineto_halves._SPLIT_BYTES", 1 << 40)
+    import_trace([file], tmp_path / "one")
     one, two = Trace.open(tmp_path / "one"), Trace.open(tmp_path / "two")
     assert one.tables() == two.tables()
     for table in one.tables():
-        a, b = one.scan(table).collect(), two.scan(table).collect()
-        assert a.equals(b), table
-    assert sorted(p.name for p in (tmp_path / "two").iterdir() if p.name.startswith(".")) == []
+        assert one.scan(table).collect().equals(two.scan(table).collect()), table
+    assert [path for path in (tmp_path / "two").iterdir() if path.name.startswith(".")] == []
+
+
+def test_damage_in_the_second_half_counts_and_stops_strict_imports(tmp_path, split):
+    text = json.dumps({"traceEvents": mixed_events()})
+    cut = text[: len(text) * 9 // 10]
+    file = tmp_path / "trace.json"
+    file.write_text(cut)
+    report = import_trace([file], tmp_path / "out")
+    kept = cut.count('{"ph"') - 1
+    assert f"cut at byte {len(cut)}, {kept} events kept" in [
+        reason.partition(": ")[2] for _, reason, _, _ in report.losses
+    ]
+    assert len(split) == 1
+    file.write_text(text.replace('"External id": 299', '"External id": '))
+    with pytest.raises(InputError, match=r"trace\.json at byte \d+ .*damaged event"):
+        import_trace([file], tmp_path / "strict", strict=True)
+    assert not (tmp_path / "strict").exists()
 
 
 @pytest.mark.parametrize("block_bytes", [1, 500, 1 << 20])
