@@ -187,7 +187,9 @@ def test_operators_are_those_of_the_profiler(path):
     """
     model = Model()
     train(model)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True
+    ) as profiler:
         train(model, steps=2)
     with record("run1", path) as recorder:
         train(model, steps=2)
