@@ -65,8 +65,8 @@ def test_launches_are_attributed_on_amd_as_on_nvidia(samples, name, kernels):
     trace = samples / "kineto" / f"{name}.json.gz"
     facts = pasta.run("operator_time", trace=trace).facts
     assert facts["kernels"] == kernels
-    assert facts["without_operator"] == 0
-    assert facts["attributed_ns"] == facts["device_ns"]
+    assert facts["kernels_in_operators"] == kernels
+    assert facts["device_in_operators_ns"] == facts["device_ns"]
 
 
 def test_one_graph_launch_owns_its_kernels(samples):
@@ -76,4 +76,6 @@ def test_one_graph_launch_owns_its_kernels(samples):
     assert kernels["launch_id"].n_unique() == kernels.height == 555
     assert kernels["correlation"].value_counts()["count"].max() == 544
     facts = pasta.run("operator_time", trace=trace).facts
-    assert facts["kernels"] == 555
+    assert (facts["kernels"], facts["kernels_in_no_range"]) == (555, 0)
+    assert facts["device_in_operators_ns"] == 91_450
+    assert facts["device_in_other_ranges_ns"] == facts["device_ns"] - 91_450

@@ -79,6 +79,14 @@ def subtree_sums(rows: Tree, values: Any) -> Any:
     return totals
 
 
+def path_sums(rows: Tree, values: Any) -> Any:
+    """Return for each row the sum of `values` over it and all its ancestors."""
+    totals = values.copy()
+    for level in rows.levels[1:]:
+        totals[level] += totals[rows.parents[level]]
+    return totals
+
+
 def sums_at(places: Any, values: Any, count: int) -> Any:
     """Return the sum of `values` for each place from 0 to `count` - 1."""
     xp = array_namespace(values)

@@ -11,7 +11,7 @@ from pasta.pipeline.call_paths import NamedPaths, named_paths
 from pasta.pipeline.columns import extents, number_groups, numbers, process_key, require, unsigned
 from pasta.pipeline.kernels.enclosure import self_times
 from pasta.pipeline.kernels.ordering import rows_with
-from pasta.pipeline.kernels.trees import subtree_sums, sums_at, tree
+from pasta.pipeline.kernels.trees import Tree, path_sums, subtree_sums, sums_at, tree
 from pasta.pipeline.stage import stage
 
 
@@ -24,6 +24,7 @@ def call_paths(
     caused_values: dict[str, str] = {},  # noqa: B006 (never mutated)
     self_time: bool = False,
     by: list[str] = [],  # noqa: B006 (never mutated)
+    inside: dict[str, pl.Expr] = {},  # noqa: B006 (never mutated)
     node: str = "span_id",
     parent: str = "parent_id",
     name: str = "name",
@@ -41,8 +42,11 @@ def call_paths(
             count.
         values: columns of `rows` to add up; nulls count as 0.
         caused_values: a mapping `new: old` of columns of `caused` to add up.
-        self_time: add up `self_ns`, what remains of `dur` without a node's children, too.
+        self_time: add up `self_ns`, what remains of `dur` without a node's children, too; 0 where
+            `dur` is null.
         by: columns that keep paths apart, as `[rank]`.
+        inside: a mapping `new: condition` on `by` and the name; the new column tells whether it
+            holds for the path or for one above it.
         node: the column of ids.
         parent: the column of parents' ids.
         name: the column of names that make up the path.
@@ -52,7 +56,7 @@ def call_paths(
         order of rows), `parent_path_id` (0: a root), the name, `depth` (0: a root), `calls` (rows
         of the path); for each value its sum over those rows and `total_<value>`, the sum over the
         path and all below it; likewise `self_ns`, and with `caused` the number of its rows,
-        `caused`. Rows are in order of `path`, so that each comes before what it calls.
+        `caused`; and `inside`. Rows are in order of `path`, so that each comes before what it calls.
 
     YAML: `paths: {use: call_paths, from: {rows: spans, caused: kernels}, self_time: true, caused_values: {device_ns: dur}}`
     """
@@ -78,8 +82,18 @@ def call_paths(
             "calls": calls,
             **sums,
             **{f"total_{value}": subtree_sums(nested, amounts) for value, amounts in sums.items()},
+            **_inside(found.labels, nested, inside),
         }
     ).sort("path_id")
+
+
+def _inside(labels: pl.DataFrame, nested: Tree, conditions: dict[str, pl.Expr]) -> dict[str, Any]:
+    """Tell for each path whether a condition holds for it or for one above it."""
+    holds = labels.select(
+        condition.fill_null(value=False).cast(pl.Int64).alias(new)
+        for new, condition in conditions.items()
+    )
+    return {column.name: path_sums(nested, column.to_numpy()) > 0 for column in holds}
 
 
 def _sums(places: Any, weights: dict[str, Any], count: int) -> dict[str, Any]:

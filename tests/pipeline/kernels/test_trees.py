@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.pipeline.kernels.trees import paths, subtree_sums, sums_at, tree
+from pasta.pipeline.kernels.trees import path_sums, paths, subtree_sums, sums_at, tree
 
 PARENTS = st.integers(0, 15).flatmap(
     lambda count: st.lists(st.integers(-1, count - 1), min_size=count, max_size=count)
@@ -87,3 +87,15 @@ def test_a_deep_chain_and_a_large_circle():
 def test_sums_at_places():
     found = sums_at(np.array([2, 0, 2]), np.array([1.5, 2.0, 4.0]), 4)
     assert found.tolist() == [2.0, 0.0, 5.5, 0.0]
+
+
+@given(PARENTS)
+def test_path_sums(parents):
+    rows = tree(np.array(parents, dtype=np.int64))
+    values = np.array([1 << row for row in range(len(parents))], dtype=np.int64)
+    expected = uncircled(parents)
+    walked = [
+        values[row] + sum(values[above] for above in ancestors(expected, row))
+        for row in range(len(parents))
+    ]
+    assert path_sums(rows, values).tolist() == walked

@@ -107,3 +107,12 @@ def test_an_unfinished_span_has_no_time_and_encloses_nothing():
         ("a > lost", 0, 0, 0),
         ("c", 7, 7, 7),
     ]
+
+
+def test_inside_tells_what_lies_at_or_below():
+    found = call_paths(SPANS, inside={"in_linear": pl.col("name") == "linear"})
+    assert found.select("path", "in_linear").rows() == [
+        ("step", False),
+        ("step > linear", True),
+        ("step > linear > mm", True),
+    ]
