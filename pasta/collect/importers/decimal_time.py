@@ -43,23 +43,25 @@ def nanoseconds(texts: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.boo
     digits[rows] -= 1
     odd = (digits - fraction < 1) | (digits - fraction > _DIGITS_MAX) | (fraction > 3)
     odd |= (digits > _INT64_DIGITS) & (characters[ends - lengths] > _EIGHT)
-    foreign = (characters < _ZERO) | (characters > _NINE)
-    foreign[ends] = foreign[points] = False
-    odd[np.searchsorted(ends, np.flatnonzero(foreign))] = True
     odd[rows[1:][rows[1:] == rows[:-1]]] = True
+    plain = joined.translate(None, b".\n")
+    if not plain.isdigit():
+        foreign = (characters < _ZERO) | (characters > _NINE)
+        foreign[ends] = foreign[points] = False
+        odd[np.searchsorted(ends, np.flatnonzero(foreign))] = True
     if odd.any():
         return _some_odd(texts, odd)
-    result = _whole_numbers(characters[characters >= _ZERO], digits)
+    result = _whole_numbers(plain, digits)
     scale = _SCALES[fraction]
     valid = result <= (LIMIT - 1) // scale
     return np.where(valid, result * scale, 0), valid
 
 
-def _whole_numbers(characters: NDArray[np.uint8], digits: NDArray[np.int64]) -> NDArray[np.int64]:
+def _whole_numbers(text: bytes, digits: NDArray[np.int64]) -> NDArray[np.int64]:
     """Convert numbers of `digits` digits each that follow one another without a separator."""
     offsets = np.concatenate(([0], np.cumsum(digits))).astype(np.int32)
     texts = pa.StringArray.from_buffers(
-        len(digits), pa.py_buffer(offsets.tobytes()), pa.py_buffer(characters.tobytes())
+        len(digits), pa.py_buffer(offsets.tobytes()), pa.py_buffer(text)
     )
     numbers: NDArray[np.int64] = texts.cast(pa.int64()).to_numpy()
     return numbers

@@ -130,14 +130,18 @@ def phase(event: Any) -> str:
     return str(type(event).__struct_config__.tag)
 
 
+ABSENT = Raw(b"")
+"""Stands for an argument that an event lacks, where arguments stay raw."""
+
+
 class SpanArguments(Struct, gc=False):
     """Arguments of operators, annotations and Python functions."""
 
     external: Any = field(default=None, name="External id")
     sequence: Any = field(default=None, name="Sequence number")
     forward_tid: Any = field(default=None, name="Fwd thread id")
-    shapes: Raw = field(default=Raw(b""), name="Input Dims")
-    types: Raw = field(default=Raw(b""), name="Input type")
+    shapes: Raw = field(default=ABSENT, name="Input Dims")
+    types: Raw = field(default=ABSENT, name="Input type")
     stack: Any = field(default=None, name="Call stack")
 
 

@@ -17,6 +17,7 @@ from pasta.collect.importers.decimal_time import nanoseconds
 from pasta.collect.importers.kineto_communication import Communication
 from pasta.collect.importers.kineto_copies import copy_kind
 from pasta.collect.importers.kineto_events import (
+    ABSENT,
     CallArguments,
     CopyArguments,
     Event,
@@ -91,7 +92,7 @@ class KinetoTables:
         }
         for name, interned in (("shapes", self._shapes), ("types", self._types)):
             raws = get(name)
-            if any(map(bytes, raws)):
+            if raws.count(ABSENT) < len(raws):
                 columns[f"input_{name}"] = interned.column(raws)
         self._append("span", columns)
         if (frames := self._stacks.take_frames()) is not None:
@@ -103,10 +104,11 @@ class KinetoTables:
         events, ts, dur = self._timed(events)
         get = _getter(decode_arguments(events, CallArguments))
         correlation = self._columns.ids(get("correlation"), "correlation")
-        sizes = get("bytes")
-        for row, size in enumerate(get("memory_size")):
-            if size is not None:
-                sizes[row] = str(size).removesuffix(" bytes")
+        sizes, worded = get("bytes"), get("memory_size")
+        if worded.count(None) < len(worded):
+            for row, size in enumerate(worded):
+                if size is not None:
+                    sizes[row] = str(size).removesuffix(" bytes")
         self._append(
             "call",
             {
@@ -331,11 +333,12 @@ class KinetoTables:
         Where the arguments lack them, the event's pid is the device and its tid the stream.
         """
         devices, streams = get("device"), get("stream")
-        for row, event in enumerate(events):
-            if devices[row] is None:
-                devices[row] = event.pid
-            if streams[row] is None:
-                streams[row] = _trailing_number(event.tid)
+        if None in devices or None in streams:
+            for row, event in enumerate(events):
+                if devices[row] is None:
+                    devices[row] = event.pid
+                if streams[row] is None:
+                    streams[row] = _trailing_number(event.tid)
         device = self._columns.numbers(devices, _I32, "device").fill_null(-1)
         self.devices.update(np.unique(device.to_numpy()).tolist())
         correlation = self._columns.ids(get("correlation"), "correlation")
