@@ -41,6 +41,54 @@ def test_recorded_totals_count_what_was_there_before(make_trace):
     report = pasta.run("memory_timeline", trace=make_trace(memory=memory))
     row = report.tables["peak_by_space"].to_dicts()[0]
     assert (row["peak_bytes"], row["reserved_bytes"]) == (1_064, 4_096)
-    assert row["held_bytes"] == 564
-    assert row["before_trace_bytes"] == 500
+    assert row["before_trace_bytes"] == 1_000
+    assert (row["held_bytes"], row["unknown_bytes"]) == (64, 1_000)
     assert any("before the trace began" in finding for finding in report.findings)
+
+
+def test_events_without_addresses_and_totals_add_up(make_trace):
+    """Live after each event: 500, 800, 300; the release at 30 has no partner that is known."""
+    memory = [
+        event("allocate", 10, None, 500),
+        event("allocate", 20, None, 300),
+        event("release", 30, None, 500),
+    ]
+    report = pasta.run("memory_timeline", trace=make_trace(memory=memory, span=SPANS))
+    row = report.tables["peak_by_space"].to_dicts()[0]
+    assert (row["peak_bytes"], row["held_bytes"], row["unknown_bytes"]) == (800, 0, 800)
+    assert row["before_trace_bytes"] == 0
+    assert any("have no address" in finding for finding in report.findings)
+    assert report.tables["largest_holders"].is_empty()
+
+
+def test_a_trace_that_begins_with_a_release_had_the_bytes_before(make_trace):
+    memory = [event("release", 10, 64, 700), event("allocate", 20, 0, 64)]
+    report = pasta.run("memory_timeline", trace=make_trace(memory=memory))
+    row = report.tables["peak_by_space"].to_dicts()[0]
+    assert (row["peak_bytes"], row["before_trace_bytes"], row["held_bytes"]) == (700, 700, 0)
+
+
+def test_processes_of_one_rank_are_apart(make_trace):
+    memory = [event("allocate", 10, 0, 100), {**event("allocate", 10, 0, 300), "pid": 2}]
+    report = pasta.run("memory_timeline", trace=make_trace(memory=memory))
+    columns = ["pid", "peak_bytes", "held_bytes", "unknown_bytes"]
+    rows = report.tables["peak_by_space"].select(columns).rows()
+    assert rows == [(1, 100, 100, 0), (2, 300, 300, 0)]
+    holders = report.tables["largest_holders"].select("pid", "held_bytes", "allocated_in").rows()
+    assert holders == [(2, 300, "(outside every range)"), (1, 100, "(outside every range)")]
+
+
+def test_the_host_is_named(make_trace):
+    memory = [{**event("allocate", 10, 0, 100), "device": -1}]
+    report = pasta.run("memory_timeline", trace=make_trace(memory=memory))
+    assert report.findings[0] == "tensor memory of the host, rank 0: at most 100 B live"
+    assert report.findings[1].endswith(
+        "100 B of what was live on the host at the peak, in 1 object"
+    )
+
+
+def test_old_profiles_without_addresses(samples):
+    """The running sums of the signed bytes in the file reach these peaks."""
+    trace = samples / "kineto" / "kineto_resnet50_workers4_2021.json.gz"
+    rows = pasta.run("memory_timeline", trace=trace).tables["peak_by_space"]
+    assert rows.select("device", "peak_bytes").rows() == [(-1, 19_267_840), (0, 2_791_505_408)]

@@ -139,7 +139,7 @@ def _rows_from_table(groups: Any, ids: Any, wanted_groups: Any, wanted: Any) -> 
     lowest, highest = int(ids.min()), int(ids.max())
     width, rows = highest - lowest + 1, xp.arange(len(ids))
     count = int(xp.maximum(groups.max(), wanted_groups.max())) + 1
-    if width * count > 4 * len(ids) + 1024:
+    if width * count > 4 * (len(ids) + len(wanted)) + 1024:
         return None
     table = xp.full(width * count, -1, dtype=xp.int64)
     places = groups * width + (ids - lowest)

@@ -47,6 +47,21 @@ def enclosing_rows(points: pl.DataFrame, spans: pl.DataFrame, *, time: str) -> A
     thread = process_key(points, spans, within=["tid"])
     require(points, [*thread, time], "points")
     require(spans, [*thread, "ts", "dur"], "spans")
-    _, (asking, threads) = number_groups(thread, points, spans)
-    found = innermost(Intervals(threads, *extents(spans)), asking, integers(points, time))
-    return np.where(points[time].is_null().to_numpy(), -1, found)
+    times = integers(points, time)
+    starts, ends = extents(spans)
+    around = _around_any(np.sort(times), starts, ends)
+    _, (asking, threads) = number_groups(thread, points, spans[thread][around])
+    found = innermost(Intervals(threads, starts[around], ends[around]), asking, times)
+    unknown = (found < 0) | points[time].is_null().to_numpy()
+    return np.where(unknown, -1, np.append(around, -1)[found])
+
+
+def _around_any(times: Any, starts: Any, ends: Any) -> Any:
+    """Return the rows of spans in which one of `times`, which are sorted, lies.
+
+    Few points lie in few of many spans; the others need not be sorted and searched.
+    """
+    if len(times) * 4 > len(starts):
+        return np.arange(len(starts))
+    following = np.append(times, np.iinfo(np.int64).max)[np.searchsorted(times, starts)]
+    return np.flatnonzero(following < ends)
