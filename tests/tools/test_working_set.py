@@ -93,3 +93,39 @@ def test_operators_where_there_are_no_kernels(make_trace):
 
 def test_unknown_objects_are_a_finding(make_trace):
     assert any("outside every known object" in finding for finding in run(make_trace).findings)
+
+
+def of_process(rows, **place):
+    return [{**row, **place} for row in rows]
+
+
+def test_ranks_without_launches_keep_their_operators(make_trace):
+    """Rank 0 has launches, rank 1 operators only: a launch elsewhere must not hide them."""
+    operators = [{**touch(0, 2), "span_id": 7}]
+    touches = [*TOUCHES, *of_process(operators, rank=1), *of_process(operators, rank=1, pid=5)]
+    memory = [*MEMORY, *of_process(MEMORY, rank=1), *of_process(MEMORY, rank=1, pid=5)]
+    rows = run(make_trace, touch=touches, memory=memory).tables["sorted"]
+    found = rows.filter(rank=1).select("pid", "kind", "units", "working_set_bytes").rows()
+    assert found == [(1, "operators", 1, 200), (5, "operators", 1, 200)]
+    assert rows.filter(rank=0, space="tensor")["units"].item() == 3
+
+
+def test_ranks_without_tensors_stay_among_the_facts(make_trace):
+    """Rank 1 knows device objects only; its 1,000 bytes exceed the tensors of rank 0."""
+    touches = [touch(1, 1), *of_process([touch(1, 1, "device")], rank=1)]
+    memory = [*MEMORY, *of_process(MEMORY, rank=1)]
+    facts = run(make_trace, touch=touches, memory=memory).facts
+    assert (facts["working_set_bytes"], facts["space"]) == (1_000, "device")
+
+
+def test_an_object_id_that_is_used_twice_counts_once(make_trace):
+    memory = [allocate(0, 0, 100, 1), release(20, 0, 100, 1), allocate(30, 64, 60, 1)]
+    report = run(make_trace, memory=memory, touch=[touch(1, 1)])
+    row = report.tables["sorted"].to_dicts()[0]
+    assert (row["working_set_bytes"], row["reused_ids"]) == (100, 1)
+    assert any("stand for several allocations" in finding for finding in report.findings)
+
+
+def test_findings_say_what_was_counted(make_trace):
+    findings = run(make_trace).findings
+    assert any(finding.startswith("half of the 3 kernel launches") for finding in findings)
