@@ -50,6 +50,23 @@ def test_devices_are_apart(make_trace):
     assert rows.select("device", "busy_ns", "span_ns").rows() == [(0, 10, 10), (1, 30, 30)]
 
 
+def test_findings_begin_with_the_worst_and_are_few(make_trace):
+    """Device n computes 100 ns and waits n ns for communication."""
+    kernels, collectives = [], []
+    for n in range(10, 80, 10):
+        kernels += [kernel(n, 0, 100, device=n), kernel(n + 1, 100, n, device=n)]
+        collectives.append({"device": n, "launch_id": n + 1, "ts": 100, "dur": n})
+    report = pasta.run("device_time", trace=make_trace(kernel=kernels, collective=collectives))
+    waiting = [finding for finding in report.findings if "waits" in finding]
+    assert [finding.split()[1] for finding in waiting] == ["70", "60", "50", "40", "30"]
+    assert report.tables["devices"]["device"].to_list() == list(range(10, 80, 10))
+
+
+def test_kernels_without_extent_have_no_share(make_trace):
+    row = pasta.run("device_time", trace=make_trace(kernel=[kernel(1, 5, 0), kernel(2, 5, 0)]))
+    assert all(devices["busy_share"] is None for devices in row.tables["devices"].to_dicts())
+
+
 def test_times_near_the_largest_integer_stay_exact(make_trace):
     start = 1_900_000_000_000_000_000
     trace = make_trace(kernel=[kernel(1, start, 1), kernel(2, start + 3, 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
 
 import pasta
@@ -43,3 +44,21 @@ def test_unfinished_kernels_are_calls_without_time(make_trace):
     trace = make_trace(kernel=kernels(a=(2, None)))
     row = pasta.run("kernel_frequency", trace=trace).tables["top"].to_dicts()[0]
     assert (row["calls"], row["time_ns"]) == (2, None)
+
+
+def test_kernels_that_take_no_time_have_no_share_of_it(make_trace):
+    report = pasta.run("kernel_frequency", trace=make_trace(kernel=kernels(a=(2, 0), b=(1, 0))))
+    assert report.tables["top"]["time_share"].to_list() == [None, None]
+    assert report.findings == [
+        "a makes 2 calls, 66.7 % of all; it has no duration",
+        "2 of 2 kernels make 80 % of the 3 calls",
+    ]
+
+
+def test_no_kernels_no_findings(make_trace):
+    trace = make_trace(kernel=kernels(a=(1, 1)))
+    file = trace.files("kernel")[0]
+    pq.write_table(pq.read_table(file).slice(0, 0), file)
+    report = pasta.run("kernel_frequency", trace=trace)
+    assert report.findings == []
+    assert (report.facts["kernels"], report.facts["calls"], report.facts["time_ns"]) == (0, 0, 0)
