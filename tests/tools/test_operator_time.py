@@ -91,7 +91,7 @@ def test_device_time_of_annotations_is_not_that_of_operators(make_trace):
         "kernels_in_no_range": 1,
         "unfinished_ranges": 0,
     }
-    assert "decode launched most device time: 1.00 us in 1 kernels" in report.findings
+    assert "decode launched most device time: 1.00 us in 1 kernel" in report.findings
 
 
 def test_a_path_is_credited_with_its_own_kernels_only(make_trace):
@@ -99,7 +99,7 @@ def test_a_path_is_credited_with_its_own_kernels_only(make_trace):
     kernels = [kernel(1, 1, 900), kernel(2, 2, 20), kernel(3, 2, 30)]
     trace = make_trace(span=spans, call=[call(1, 5), call(2, 15)], kernel=kernels)
     report = pasta.run("operator_time", trace=trace)
-    assert "outer launched most device time: 900 ns in 1 kernels" in report.findings
+    assert "outer launched most device time: 900 ns in 1 kernel" in report.findings
     row = report.tables["on_device"].to_dicts()[0]
     assert (row["kernels_self"], row["kernels"]) == (1, 3)
 
