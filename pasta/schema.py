@@ -67,7 +67,11 @@ SPACE = _c(
     TEXT,
     "`device`, `managed`, `pinned`, `pool`, `tensor` (framework storages) or `host`",
 )
-OBJECT = _c("object_id", U64, "the memory object within its space; 0: no known object")
+OBJECT = _c(
+    "object_id",
+    U64,
+    "the memory object, unique per lifetime within (rank, pid, space); 0: no known object",
+)
 
 _PROCESS = Table(
     "process",
