@@ -45,8 +45,9 @@ def named_paths(
     Spaces around ">" inside of a name are dropped, so that the separator has no second meaning.
     """
     require(rows, [*process_key(rows), node, parent, name, *by])
-    named = rows.with_columns(pl.col(name).fill_null(""))
-    keys, (labels,) = number_groups([*by, name], named)
+    if rows[name].null_count():
+        rows = rows.with_columns(pl.col(name).fill_null(""))
+    keys, (labels,) = number_groups([*by, name], rows)
     nested = tree(known_parents(rows, node, parent))
     found = paths(nested, labels)
     texts = _texts(keys[name].to_list(), found)

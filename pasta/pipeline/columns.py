@@ -83,13 +83,13 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
             if rows.schema[name] != inputs[0].schema[name]:
                 found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
                 raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
-    first = pl.concat([rows.select(by).head(1) for rows in inputs]).head(1)
+    first = pl.concat([rows.head(1).select(by) for rows in inputs]).head(1)
     varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
     codes, keys = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64), first
-    for name in varying:
-        columns = [rows[name] for rows in inputs]
-        values = pl.concat([column.unique() for column in columns]).unique().sort()
-        places = np.concatenate([_places(values, column) for column in columns])
+    distinct = _distinct(varying, inputs)
+    parts = [_places(rows, distinct) for rows in inputs]
+    for name, values in distinct.items():
+        places = np.concatenate([part[name] for part in parts])
         combinations, codes = numbered(codes * len(values) + places)
         keys = keys[combinations // len(values)].with_columns(values[combinations % len(values)])
     ends = np.cumsum([rows.height for rows in inputs])
@@ -98,21 +98,48 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
 
 def _constant(columns: Sequence[pl.Series]) -> bool:
     """Tell whether all values of all `columns` are one, as trace and process often are."""
-    ends = {end for column in columns if len(column) for end in (column.min(), column.max())}
-    return len(ends) <= 1 and not any(column.null_count() for column in columns)
-
-
-def _places(values: pl.Series, column: pl.Series) -> Any:
-    """Return for each value of `column` its place among `values`, which are sorted and distinct."""
-    if values.null_count() == 0 and values.dtype.is_integer():
-        return np.searchsorted(values.to_numpy(), column.to_numpy())
-    if values.null_count() == 0 and values.dtype == pl.String:
-        return column.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
-    numbered_values = values.to_frame().with_columns(pl.int_range(pl.len()).alias(_GROUP))
-    found = column.to_frame().join(
-        numbered_values, on=values.name, how="left", nulls_equal=True, maintain_order="left"
+    if any(column.null_count() for column in columns):
+        return False
+    firsts = {column[0] for column in columns if len(column)}
+    return len(firsts) <= 1 and all(
+        (column == value).all() for value in firsts for column in columns
     )
-    return found[_GROUP].to_numpy()
+
+
+def _distinct(by: Sequence[str], inputs: Sequence[pl.DataFrame]) -> dict[str, pl.Series]:
+    """Return the distinct values of each column over all `inputs`, sorted."""
+    found = [rows.select(pl.col(name).unique().implode() for name in by) for rows in inputs]
+    merged = {name: pl.concat([lists[name].item() for lists in found]) for name in by}
+    return {name: values.unique().sort().alias(name) for name, values in merged.items()}
+
+
+def _places(rows: pl.DataFrame, distinct: Mapping[str, pl.Series]) -> dict[str, Any]:
+    """Return for each column the places of its values among the `distinct` ones.
+
+    Texts are looked up column beside column, integers by bisection, others by a join.
+    """
+    plain = {name: values for name, values in distinct.items() if values.null_count() == 0}
+    texts = rows.select(
+        pl.col(name).cast(pl.Enum(values)).to_physical().cast(pl.Int64)
+        for name, values in plain.items()
+        if values.dtype == pl.String
+    )
+    places = {column.name: column.to_numpy() for column in texts}
+    for name, values in distinct.items():
+        if name in plain and values.dtype.is_integer():
+            places[name] = np.searchsorted(values.to_numpy(), rows[name].to_numpy())
+        elif name not in places:
+            places[name] = _joined_places(values, rows[name])
+    return places
+
+
+def _joined_places(values: pl.Series, column: pl.Series) -> Any:
+    name = column.name
+    numbered_values = pl.DataFrame({name: values}).with_row_index(_GROUP)
+    found = column.to_frame().join(
+        numbered_values, on=name, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return found[_GROUP].cast(pl.Int64).to_numpy()
 
 
 def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.DataFrame:

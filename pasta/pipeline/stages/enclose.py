@@ -19,6 +19,8 @@ from pasta.pipeline.kernels.enclosure import innermost
 from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.stage import stage
 
+_FEW = 4
+
 
 @stage("enclose")
 def enclose(points: pl.DataFrame, spans: pl.DataFrame, *, time: str = "ts") -> pl.DataFrame:
@@ -47,13 +49,19 @@ def enclosing_rows(points: pl.DataFrame, spans: pl.DataFrame, *, time: str) -> A
     thread = process_key(points, spans, within=["tid"])
     require(points, [*thread, time], "points")
     require(spans, [*thread, "ts", "dur"], "spans")
-    times = integers(points, time)
-    starts, ends = extents(spans)
-    around = _around_any(np.sort(times), starts, ends)
-    _, (asking, threads) = number_groups(thread, points, spans[thread][around])
-    found = innermost(Intervals(threads, starts[around], ends[around]), asking, times)
-    unknown = (found < 0) | points[time].is_null().to_numpy()
-    return np.where(unknown, -1, np.append(around, -1)[found])
+    times, unknown = integers(points, time), points[time].is_null().to_numpy()
+    if points.height * _FEW < spans.height:
+        around = _around_any(np.sort(times), *extents(spans))
+        found = _innermost(points, spans.select(*thread, "ts", "dur")[around], thread, times)
+        found = np.append(around, -1)[found]
+    else:
+        found = _innermost(points, spans, thread, times)
+    return np.where(unknown, -1, found)
+
+
+def _innermost(points: pl.DataFrame, spans: pl.DataFrame, thread: list[str], times: Any) -> Any:
+    _, (asking, threads) = number_groups(thread, points, spans)
+    return innermost(Intervals(threads, *extents(spans)), asking, times)
 
 
 def _around_any(times: Any, starts: Any, ends: Any) -> Any:
@@ -61,7 +69,5 @@ def _around_any(times: Any, starts: Any, ends: Any) -> Any:
 
     Few points lie in few of many spans; the others need not be sorted and searched.
     """
-    if len(times) * 4 > len(starts):
-        return np.arange(len(starts))
     following = np.append(times, np.iinfo(np.int64).max)[np.searchsorted(times, starts)]
     return np.flatnonzero(following < ends)

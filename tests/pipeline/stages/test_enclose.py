@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pasta.errors import ConfigError
 from pasta.pipeline.stages.enclose import enclose
@@ -49,3 +51,16 @@ def test_empty_inputs():
 def test_missing_columns_name_the_input():
     with pytest.raises(ConfigError, match="spans: needs column 'dur'"):
         enclose(points(), SPANS.drop("dur"))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 2), st.integers(0, 20), st.integers(0, 9)), max_size=40),
+    st.integers(0, 30),
+)
+def test_one_point_among_many_spans_is_answered_as_are_many_points(raw, time):
+    spans = pl.DataFrame(
+        [(0, 1, *span, row + 1) for row, span in enumerate(raw)], schema=SPANS.schema, orient="row"
+    )
+    asked = points((1, time))
+    among_many = pl.concat([asked, *[points((2, -1))] * 40])
+    assert enclose(asked, spans)["span_id"][0] == enclose(among_many, spans)["span_id"][0]
