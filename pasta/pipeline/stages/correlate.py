@@ -50,10 +50,8 @@ def correlate(
     taken = columns if isinstance(columns, dict) else {name: name for name in columns}
     require(right, taken.values(), "right")
     found = _FINDERS[by](left, right, time)
-    rows = pl.Series(np.where(found < 0, right.height, found))
-    return left.with_columns(
-        right[old].extend_constant(None, 1).gather(rows).alias(new) for new, old in taken.items()
-    )
+    rows = pl.DataFrame({"row": found}).select(pl.when(pl.col("row") >= 0).then("row"))["row"]
+    return left.with_columns(right[old].gather(rows).alias(new) for new, old in taken.items())
 
 
 def _by_correlation(left: pl.DataFrame, right: pl.DataFrame, _time: str) -> Any:
