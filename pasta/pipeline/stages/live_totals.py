@@ -32,7 +32,8 @@ def live_totals(memory: pl.DataFrame) -> pl.DataFrame:
     YAML: `totals: {use: live_totals, from: memory}`
     """
     require(memory, _NEEDED)
-    memory = memory.drop_nulls("ts")
+    if memory["ts"].null_count():
+        memory = memory.drop_nulls("ts")
     place = process_key(memory, within=["device", "space"])
     _, (places,) = number_groups(place, memory)
     order = order_by(places, integers(memory, "ts"))

@@ -43,6 +43,11 @@ def test_processes_devices_and_spaces_are_apart():
     assert found == [(1, 0), (10, 0), (100, 0), (0, 1_000), (10_001, 0)]
 
 
+def test_rows_without_a_time_do_not_count():
+    found = live_totals(memory((None, "allocate", 1, 5), (1, "allocate", 2, 1)))
+    assert found.select("address", "live_bytes").rows() == [(2, 1)]
+
+
 def test_empty_input():
     assert live_totals(memory()).schema == live_totals(memory((1, "allocate", 1, 1))).schema
 
