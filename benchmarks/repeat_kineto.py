@@ -8,6 +8,7 @@ are new. The input is held in memory; the output is streamed. A name that ends i
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import sys
@@ -62,12 +63,12 @@ def main() -> None:
     opened = gzip.open if source.suffix == ".gz" else open
     with opened(source, "rb") as stream:
         trace = json.load(stream)
-    writer = (
-        gzip.open(target, "wt", compresslevel=1) if target.suffix == ".gz" else target.open("w")
-    )
-    with writer as output:
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(target.open("wb"))
+        if target.suffix == ".gz":
+            output = stack.enter_context(gzip.GzipFile(fileobj=output, mode="wb", compresslevel=1))
         for piece in repeated(trace, times):
-            output.write(piece)
+            output.write(piece.encode())
     print(f"{target}: {target.stat().st_size} bytes")
 
 

@@ -29,7 +29,7 @@ SECOND_LAUNCH = 1 << 40
 
 BLANK = b" \t\r\n\xef\xbb\xbf"
 _SPLIT_BYTES = 64 << 20
-_HEAD_START = 8 << 20  # what is read while the helper starts
+_HEAD_START = 12 << 20  # what is read while the helper starts
 _INFLATED_TWICE = 16  # the helper of a compressed file must inflate the first half too
 _HELPER = "pasta.collect.importers.kineto_helper"
 
