@@ -28,7 +28,7 @@ def imports(path: Path, *, top_level_only: bool) -> set[str]:
             if not (inside and top_level_only):
                 if isinstance(child, ast.Import):
                     found.update(alias.name for alias in child.names)
-                elif isinstance(child, ast.ImportFrom) and child.module:
+                elif isinstance(child, ast.ImportFrom) and child.module and not child.level:
                     found.add(child.module)
                     found.update(f"{child.module}.{alias.name}" for alias in child.names)
             visit(child, inside=inside or function)
