@@ -43,21 +43,36 @@ def summary(trace: Path) -> Any:
 
 
 def kernel_frequency(trace: Path) -> Any:
-    """Calls of the most frequent kernel, from one row for each kernel."""
+    """Calls and time of each kernel, and how few make most of the calls and of the time."""
     rows = (
         scan(trace, "kernel")
         .group_by("name")
         .agg(
-            pl.len(),
-            pl.col("dur").sum(),
+            pl.len().alias("calls"),
+            pl.col("dur").sum().alias("time"),
             pl.col("dur").min().alias("least"),
             pl.col("dur").max().alias("most"),
         )
-        .with_columns(share=pl.col("len") / pl.col("len").sum())
-        .sort("len", descending=True)
-        .collect(engine="streaming")
+        .with_columns(share=pl.col("calls") / pl.col("calls").sum())
+        .sort("calls", "name", descending=[True, False])
     )
-    return rows["len"][0]
+    before = [
+        ((pl.col(c).cum_sum() - pl.col(c)) / pl.col(c).sum()).alias(f"{c}_before")
+        for c in ("calls", "time")
+    ]
+    by_time = rows.sort("time", descending=True).with_columns(before[1])
+    few = [
+        (pl.col(f"{c}_before") < share).sum().alias(f"{c}{share}")
+        for c in ("calls", "time")
+        for share in (0.5, 0.8, 0.95)
+    ]
+    plans = [
+        rows.head(20),
+        rows.with_columns(before[0]).select(few[:3]),
+        by_time.select(few[3:]),
+    ]
+    top, *_ = pl.collect_all(plans, engine="streaming")
+    return top["calls"][0]
 
 
 def union(intervals: pl.LazyFrame, device: str = "device") -> pl.LazyFrame:

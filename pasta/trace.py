@@ -116,14 +116,18 @@ class Trace:
 
     def losses(self) -> pl.DataFrame:
         """Return the `loss` table summed over ranks and processes, largest count first."""
-        files = self.files("loss")
-        rows = scan_files(files, "loss") if files else empty_table("loss").lazy()
+        rows = pl.from_arrow(
+            pa.concat_tables(
+                [arrow_schema("loss").empty_table()]
+                + [pq.read_table(file, schema=arrow_schema("loss")) for file in self.files("loss")]
+            )
+        )
         return (
-            rows.group_by("collector", "reason")
+            cast(pl.DataFrame, rows)
+            .group_by("collector", "reason")
             .agg(pl.col("count").sum(), pl.col("first_ts").min())
             .with_columns(pl.col("collector", "reason").fill_null("unknown"))
             .sort("count", "collector", "reason", descending=[True, False, False])
-            .collect()
         )
 
 
