@@ -119,7 +119,8 @@ class Trace:
         rows = pl.from_arrow(
             pa.concat_tables(
                 [arrow_schema("loss").empty_table()]
-                + [pq.read_table(file, schema=arrow_schema("loss")) for file in self.files("loss")]
+                + [pq.ParquetFile(file).read() for file in self.files("loss")],
+                promote_options="permissive",
             )
         )
         return (
