@@ -150,8 +150,11 @@ class RingReader:
     def _read(self, sequence: int, at: int) -> Batch | None:
         slot = self._memory[at : at + self._head.slot_bytes]
         found, table, rows, regions, used = layout.BATCH.unpack_from(slot, layout.BATCH_AT)
-        known = found == sequence and table < len(self._tables) and used <= len(slot)
-        if not known or regions != self._tables[table].layout.regions:
+        mark = self._words[at // 8 + layout.COMMIT]
+        known = table < len(self._tables) and used <= len(slot)
+        if mark != sequence + 1 or found != sequence or not known:
+            return None
+        if regions != self._tables[table].layout.regions:
             return None
         (checksum,) = layout.CHECKSUM.unpack_from(slot, layout.CHECKSUM_AT)
         if checksum != layout.batch_checksum(slot, regions):

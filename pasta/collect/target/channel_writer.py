@@ -81,11 +81,11 @@ class RingWriter:
                 layout = file.read()
             head, self._tables = read_layout(layout)
             self._fd, slots = self._make_file(head, layout)
-            self._map = mmap.mmap(self._fd, head.header_bytes + slots * head.slot_bytes)
+            memory = mmap.mmap(self._fd, head.header_bytes + slots * head.slot_bytes)
         except (OSError, ValueError):
             self._release_file()
             return
-        self._memory = memoryview(self._map)
+        self._memory = memoryview(memory)
         self._words = self._memory.cast("Q")
         self._slots, self._slot_bytes, self._slots_at = slots, head.slot_bytes, head.header_bytes
         if slots == 0:
@@ -121,9 +121,7 @@ class RingWriter:
     def close(self) -> None:
         """End the ring; what was committed stays readable, and later rows are unplaced."""
         if self._memory is not None:
-            self._words.release()
-            self._memory.release()
-            self._map.close()
+            del self._words
             self._memory = None
         self._release_file()
 
