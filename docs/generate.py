@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from pasta.cli import cli
-from pasta.pipeline import expressions
+from pasta.pipeline import expressions, sql_functions, sql_text
+from pasta.pipeline.sql_functions import EXAMPLE_COLUMNS, Spelling
 from pasta.pipeline.wiring import build_graph
 from pasta.pipeline.show import as_mermaid, as_text
 from pasta.pipeline.stage import STAGES, Stage
@@ -57,25 +59,46 @@ def _stage(stage: Stage) -> str:
 
 
 def expressions_page() -> str:
-    """Return what expressions may use."""
+    """Return what expressions may say, with an example of each."""
+    columns = ", ".join(f"`{name}` ({k.__name__})" for name, k in EXAMPLE_COLUMNS.items())
+    casts = ", ".join(f"`{sql}` ({kind})" for sql, kind in sql_functions.CASTS.items())
     return "\n\n".join(
         [
             "# Expressions",
             inspect.getdoc(expressions) or "",
-            (
-                f"At most {expressions.MAXIMUM_LENGTH} characters. `$name` stands for a parameter,"
-                " inserted as an escaped literal."
-            ),
-            "Aggregates: " + ", ".join(f"`{name}`" for name in sorted(expressions.AGGREGATES)),
-            "Functions, by the name Polars gives them: "
-            + ", ".join(f"`{name}`" for name in sorted(expressions.FUNCTIONS)),
-            (
-                "Measures of the stage `aggregate` are expressions with an aggregate, as `sum(dur)`,"
-                " or `{n_unique: column}` and `{quantile: [column, 0.9]}`. Measures of the form"
-                " `count(*)`, `count(x)`, `sum(x)`, `min(x)`, `max(x)` and `avg(x)` are mergeable."
-            ),
+            f"The examples are on the columns {columns}. A name is a column; `\"the name\"` is one"
+            " with spaces; `'it''s'` is a text; `null`, `true` and `false` are values. `$name`"
+            " stands for a parameter, inserted as an escaped literal.",
+            f"Limits: {sql_text.MAXIMUM_LENGTH} characters, {sql_text.MAXIMUM_WORDS} words and"
+            f" operators, {sql_text.MAXIMUM_DEPTH} parentheses and `case` within each other, and"
+            f" {sql_text.MAXIMUM_COPIES} of `sum`, `nullif` and `between`, of which the parser"
+            " repeats the operands. `left`, `right` and `substr` take literal places; `replace` takes"
+            " literal texts and the second may not be longer, so that texts grow only by what stands"
+            " beside them. Stages can still make large tables, as by joins. Integers are of 64 bits:"
+            " sums in measures fail where they do not fit, other arithmetic and windows wrap.",
+            "LIKE, queries, comments, arrays, dates and intervals are not allowed.",
+            _spellings("Operators", sql_functions.OPERATORS),
+            _spellings("Functions of a row", sql_functions.SCALARS.values()),
+            _spellings("Aggregates", sql_functions.AGGREGATES.values()),
+            _spellings("Window functions", sql_functions.WINDOWS.values()),
+            f"## Types to cast to\n\n{casts}",
+            "## Measures\n\n"
+            "Measures of the stage `aggregate` are expressions in which every column is inside an"
+            " aggregate, as `sum(dur)` or `max(ts) - min(ts)`, or `{n_unique: column}` and"
+            " `{quantile: [column, 0.9]}`. Measures of the form `count(*)`, `count(x)`, `sum(x)`,"
+            " `min(x)`, `max(x)` and `avg(x)` are mergeable.",
         ]
     )
+
+
+def _spellings(title: str, spellings: Iterable[Spelling]) -> str:
+    """Return a table of examples, with those that cudf-polars declines marked."""
+    lines = [f"## {title}", "", "| example | gives | runs on |", "| --- | --- | --- |"]
+    for spelling in spellings:
+        example = spelling.example.replace("|", "\\|")
+        engines = "CPU, GPU" if spelling.gpu else "CPU"
+        lines.append(f"| `{example}` | {spelling.about} | {engines} |")
+    return "\n".join(lines)
 
 
 def command_line_page() -> str:

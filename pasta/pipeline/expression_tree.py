@@ -1,0 +1,135 @@
+"""What a parsed expression is made of, checked against what is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from pasta.pipeline.sql_functions import (
+    AGGREGATE_NODES,
+    CASTS,
+    CUMULATIVE_NODES,
+    FAMILIES,
+    FUNCTION_NODES,
+)
+
+_OPERANDS = {
+    "BinaryExpr": ("left", "right"),
+    "Ternary": ("predicate", "truthy", "falsy"),
+    "Cast": ("expr",),
+    "Over": ("function", "partition_by", "order_by"),
+}
+_SCALARS = {"String", "Boolean", "Null", "UInt32"}
+
+
+class Node(NamedTuple):
+    """A column, literal, operator or function in an expression.
+
+    Attributes:
+        name: what Polars calls it.
+        value: the name of a column, the content of a literal, the target of a cast.
+        aggregated: whether an aggregate lies around it.
+        operands: what it works on, in Polars' own form.
+    """
+
+    name: str
+    value: Any
+    aggregated: bool
+    operands: list[Any]
+
+
+def nodes(expression: pl.Expr) -> Iterator[Node]:
+    """Yield the nodes of `expression`, each after those around it.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    left: list[tuple[Any, bool]] = [(json.loads(expression.meta.serialize(format="json")), False)]
+    while left:
+        found = _node(*left.pop())
+        yield found
+        inside = found.aggregated or found.name in AGGREGATE_NODES
+        left += [(operand, inside) for operand in reversed(found.operands)]
+
+
+def refusal(node: Node) -> str | None:
+    """Return what of `node` expressions do not allow, or `None`."""
+    if node.name == "Literal":
+        kind, inner = next(iter(node.value.items()))
+        if kind == "Scalar":
+            kind = next(iter(inner))
+        return None if kind in _SCALARS | {"Dyn", "Series"} else f"a {kind} literal"
+    if node.name == "Cast":
+        target = node.value.get("Literal") if isinstance(node.value, dict) else None
+        if not isinstance(target, str) or target not in CASTS.values():
+            return f"a cast to {json.dumps(target)}; cast to one of {', '.join(CASTS)}"
+        return None
+    if node.name in {"Column", *_OPERANDS, *AGGREGATE_NODES, *FUNCTION_NODES}:
+        return _growth(node)
+    return node.name
+
+
+def _growth(node: Node) -> str | None:
+    """Refuse a replacement that is longer than what it replaces: nested, it fills the memory."""
+    if node.name != "Replace":
+        return None
+    texts = [_text(operand) for operand in node.operands[1:]]
+    if None in texts or len(texts[1] or "") > len(texts[0] or ""):
+        return "replace with a text that is longer, or no literal"
+    return None
+
+
+def _text(operand: Any) -> str | None:
+    found = operand.get("Literal", {}).get("Scalar", {}).get("String")
+    return found if isinstance(found, str) else None
+
+
+def is_cumulative(node: Node) -> bool:
+    """Tell whether the node's value in a row depends on other rows."""
+    return node.name in AGGREGATE_NODES or node.name in CUMULATIVE_NODES or node.name == "Over"
+
+
+def _node(tree: Any, aggregated: bool) -> Node:  # noqa: FBT001 (an item of the stack)
+    if tree == "Len":
+        return Node("Len", None, aggregated, [])
+    if not isinstance(tree, dict) or len(tree) != 1:
+        return Node("an unknown construct", None, aggregated, [])
+    name, body = next(iter(tree.items()))
+    if name in ("Column", "Literal"):
+        return Node(name, body, aggregated, [])
+    if name == "Agg":
+        aggregate, operand = next(iter(body.items()))
+        return Node(aggregate, None, aggregated, [_aggregated(operand)])
+    if name == "Function":
+        return Node(_function(body["function"]), None, aggregated, body["input"])
+    if name not in _OPERANDS:
+        return Node(name, None, aggregated, [])
+    parts = [body[key] for key in _OPERANDS[name]]
+    return Node(name, body.get("dtype"), aggregated, [x for part in parts for x in _listed(part)])
+
+
+def _aggregated(operand: Any) -> Any:
+    """Return what an aggregate works on, without its options."""
+    if isinstance(operand, list):
+        return operand[0]
+    return operand.get("input", operand) if isinstance(operand, dict) else operand
+
+
+def _listed(part: Any) -> list[Any]:
+    """Return the expressions of one part of a node; those of an order come with options."""
+    if part is None:
+        return []
+    if not isinstance(part, list):
+        return [part]
+    return [item for item in part if not (isinstance(item, dict) and "descending" in item)]
+
+
+def _function(function: Any) -> str:
+    """Return the name of a function, which may be wrapped in its family."""
+    if isinstance(function, dict):
+        name, inner = next(iter(function.items()))
+        return _function(inner) if name in FAMILIES else str(name)
+    return str(function)
