@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
 
+from pasta.collect.channel import Channel
+from pasta.collect.channel_ring import UNFINISHED, ChannelLoss
+
 TARGET = Path(__file__).parents[2] / "pasta" / "collect" / "target"
+
+KILLS = int(os.environ.get("PASTA_CHANNEL_KILLS", "50"))
 
 # Loads the writer as a program without pasta (and, with -I -S, without numpy) does: by its path.
 LOAD_WRITER = f"""
@@ -66,3 +76,48 @@ def check_counted(rows: pa.RecordBatch, batch: int) -> None:
         "row": list(range(count)),
         "text": [str(batch)] * count,
     }
+
+
+def kill_writers(command: list[str | Path], slots: int, kills: int) -> list[ChannelLoss]:
+    """Kill programs that write counted batches, at random moments while they are read.
+
+    Checks that every batch is whole, in order and read once, that a killed writer lost nothing but
+    the batch it was writing, and that its ring is let go of; returns those losses.
+    """
+    moments = random.Random(slots)
+    with Channel.create(
+        "kills", tables=COUNTED, slots=slots, slot_bytes=4096, block_seconds=60
+    ) as channel:
+        for _ in range(kills):
+            with subprocess.Popen([*command, str(channel.folder)]) as program:
+                expected = read_counted(channel, 0, time.monotonic() + 30, most=1)
+                kill_at = time.monotonic() + moments.random() * 0.003
+                expected = read_counted(channel, expected, kill_at)
+                program.send_signal(signal.SIGKILL)
+            read_counted(channel, expected, time.monotonic() + 30)
+        give_up = time.monotonic() + 30
+        while list(channel.folder.glob("ring-*")) and time.monotonic() < give_up:
+            assert channel.wait(0.01) is None
+        assert not list(channel.folder.glob("ring-*"))
+        losses = channel.losses()
+    assert {loss.reason for loss in losses} <= {UNFINISHED}
+    assert len({loss.producer for loss in losses}) == len(losses)
+    assert all(loss.batches == 1 and loss.rows < 40 for loss in losses)
+    return losses
+
+
+def read_counted(channel: Channel, expected: int, give_up: float, most: int = 1 << 30) -> int:
+    """Read and check batches until there is none, or a time; return the number of the next one.
+
+    With `most`, waits for that many.
+    """
+    read = 0
+    while read < most and time.monotonic() < give_up:
+        batch = channel.wait(give_up - time.monotonic()) if most == 1 else channel.poll()
+        if batch is None:
+            break
+        with batch:
+            assert batch.sequence == expected
+            check_counted(batch.rows, expected)
+        expected, read = expected + 1, read + 1
+    return expected
