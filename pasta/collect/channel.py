@@ -173,8 +173,8 @@ class Channel:
         if self._owner_fd < 0 or self._pid != os.getpid():
             return
         for ring in self._rings.values():
-            self._retired += ring.losses(abandoned=ring.abandoned())
             ring.close()
+            self._retired += ring.losses(abandoned=ring.abandoned())
         self._rings.clear()
         remove_folder(self.folder)
         os.close(self._owner_fd)

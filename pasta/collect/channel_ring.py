@@ -35,6 +35,7 @@ ARROW_TYPES: dict[int, pa.DataType] = {
 FULL = "the ring was full: the batch was dropped"
 TOO_LARGE = "a row is larger than a slot of the ring: it was dropped"
 DAMAGED = "the batch was damaged in shared memory: it was passed over"
+UNREAD = "the channel was closed before the batch was read"
 UNFINISHED = "the writer ended while it wrote the batch: it was passed over"
 
 
@@ -127,6 +128,7 @@ class RingReader:
         self._next = 0
         self._released: set[int] = set()
         self._damaged = 0
+        self._unread = (0, 0)
 
     def poll(self) -> Batch | None:
         """Return the next batch if one is committed; damaged ones are counted and passed over."""
@@ -177,8 +179,10 @@ class RingReader:
         self._words[layout.RELEASED] = done
 
     def close(self) -> None:
-        """Tell the writer that nothing will be read any more."""
+        """Tell the writer that nothing will be read any more, and count what was not."""
         self._words[layout.CLOSED] = 1
+        rows = [batch.rows.num_rows for batch in iter(self.poll, None)]
+        self._unread = len(rows), sum(rows)
 
     @property
     def borrowed(self) -> bool:
@@ -209,6 +213,7 @@ class RingReader:
             FULL: full,
             TOO_LARGE: large,
             DAMAGED: (self._damaged, 0, 0),
+            UNREAD: (*self._unread, 0),
             UNFINISHED: unfinished,
         }.items():
             if batches:

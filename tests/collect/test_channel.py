@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pasta.collect import channel as channel_module
 from pasta.collect.channel import SHARED_MEMORY, Channel, remove_stale
-from pasta.collect.channel_ring import DAMAGED, FULL, TOO_LARGE, Batch
+from pasta.collect.channel_ring import DAMAGED, FULL, TOO_LARGE, UNREAD, Batch
 from pasta.collect.target import channel_layout as layout
 from pasta.collect.target.channel_writer import Nullable, RingWriter
 from pasta.errors import CollectError
@@ -304,6 +304,19 @@ def test_killed_producers_lose_at_most_the_batch_being_written(slots):
     code = LOAD_WRITER + WRITE_COUNTED + "writer, batch = RingWriter(sys.argv[1]), 0\n"
     code += "while True: write_counted(writer, batch); batch += 1"
     assert len(kill_writers([*BARE_PYTHON, code], slots, KILLS // 2)) <= KILLS // 2
+
+
+def test_what_is_not_read_before_the_channel_closes_is_counted():
+    with Channel.create("closed", tables=NUMBERS, slots=4) as channel:
+        writer = RingWriter(str(channel.folder))
+        for value in range(3):
+            writer.write("numbers", {"value": [value] * (value + 1)})
+        with channel.poll() as batch:
+            assert batch.rows["value"].to_pylist() == [0]
+    channel.close()
+    assert loss_of(channel, UNREAD) == (2, 5)
+    writer.write("numbers", {"value": [3]})
+    assert writer._words[layout.FULL_ROWS] == 1
 
 
 def test_many_producers_are_read_in_turn_and_each_is_whole():

@@ -242,9 +242,9 @@ static inline int pasta_wait_for_slot(pasta_ring *ring) {
     uint64_t give_up = 0;
     for (;;) {
         uint64_t released = __atomic_load_n(&header->released, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&header->closed, __ATOMIC_RELAXED)) return 0;
         if (ring->next - released < header->slots) return 1;
-        int closed = __atomic_load_n(&header->closed, __ATOMIC_RELAXED) != 0;
-        if (closed || released == ring->stalled_at) return 0;
+        if (released == ring->stalled_at) return 0;
         uint64_t now = pasta_clock(CLOCK_MONOTONIC);
         if (!give_up) give_up = now + header->block_ns;
         if (now >= give_up) {
@@ -357,11 +357,11 @@ static inline void pasta_write_rows(pasta_ring *ring, int table, const pasta_col
                                     size_t count, uint64_t start, uint64_t stop) {
     uint64_t rows = stop - start, room = ring->header->slot_bytes;
     uint64_t size = pasta_put_columns(ring, NULL, table, columns, count, start, stop);
-    if (size > room && rows > 1) { /* a part with rows of average size fits nearly always */
+    if (size > room && rows > 1) { /* parts of rows of average size fit */
         uint32_t regions = pasta_table(ring, table)->regions;
         uint64_t overhead = pasta_align(sizeof(pasta_slot) + 8ull * regions) + PASTA_ALIGNMENT * regions;
         uint64_t step = rows * (room - overhead) / size;
-        step = step < 1 ? 1 : step > rows - 1 ? rows - 1 : step;
+        step = step < 1 ? 1 : step > rows / 2 ? rows / 2 : step;
         for (; start < stop; start += step)
             pasta_write_rows(ring, table, columns, count, start,
                              stop - start < step ? stop : start + step);

@@ -179,7 +179,7 @@ def _encode(code: int, values: Values | Nullable) -> tuple[_Bits | None, _Body]:
 
 def _encode_sequence(code: int, values: Sequence[Any]) -> tuple[_Bits | None, _Body]:
     valid = None
-    if None in values:
+    if any(value is None for value in values):
         empty: Any = "" if code == UTF8 else () if code > UTF8 else 0
         valid = _Bits(bytes(value is not None for value in values))
         values = [empty if value is None else value for value in values]

@@ -174,7 +174,7 @@ class RingWriter:
             yield start, stop
             return
         room = self._slot_bytes - encoded.overhead
-        step = min(max(rows * room // size, 1), rows - 1)
+        step = min(max(rows * room // size, 1), rows // 2)
         for first in range(start, stop, step):
             yield from self._split(encoded, first, min(first + step, stop))
 
@@ -186,9 +186,11 @@ class RingWriter:
     def _wait_for_slot(self) -> bool:
         """Wait for a free slot as long as the channel allows; not for a reader seen standing still."""
         words = self._words
+        if words[CLOSED]:
+            return False
         if self._next - words[RELEASED] < self._slots:
             return True
-        if self._stalled_at == words[RELEASED] or words[CLOSED]:
+        if self._stalled_at == words[RELEASED]:
             return False
         give_up = time.monotonic_ns() + words[BLOCK_NS]
         pause = _FIRST_SLEEP
