@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+
+LONGEST_SHOWN = 80
+"""Of a value in a message, in characters."""
 
 
 class PastaError(Exception):
@@ -55,3 +59,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f" Did you mean '{close[0]}'?"
     return f" Known: {', '.join(names)}." if names else ""
+
+
+def shown(value: object) -> str:
+    """Return a value short enough for a message, however large or nested it is."""
+    try:
+        text = reprlib.repr(value)
+    except ValueError:  # Python turns no integers of thousands of digits into text
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NewType
 
 import polars as pl
 
-from pasta.errors import ConfigError, did_you_mean
+from pasta.errors import ConfigError, did_you_mean, shown
 from pasta.pipeline.expressions import Measure, parse, parse_measure
+from pasta.pipeline.sql_text import unusable
 from pasta.pipeline.stage import Stage
 
 Nanoseconds = NewType("Nanoseconds", int)
@@ -20,10 +21,13 @@ Nanoseconds = NewType("Nanoseconds", int)
 Bytes = NewType("Bytes", int)
 """A size; YAML may say `2MiB` or `40GB`."""
 
+Inner = Callable[[Any, Any, str], Any]
+"""Takes an item of a list or a mapping, its annotation and its path, and returns it coerced."""
+
 _TIME = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _SIZE = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_NUMBER_WITH_UNIT = re.compile(r"(\d+)(?:\.(\d+))?\s*([A-Za-z]*)")
+_NUMBER_WITH_UNIT = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([A-Za-z]*)")
 
 
 def bind(
@@ -50,29 +54,51 @@ def bind(
 
 
 def coerce(value: Any, annotation: Any, path: str, parameters: Mapping[str, Any]) -> Any:
-    """Return `value` as `annotation` wants it; `$name` is replaced by a parameter."""
+    """Return `value` as `annotation` wants it.
+
+    A text `$name` is replaced by a parameter, at any depth; `$$text` stands for the text `$text`.
+    """
     if annotation is pl.Expr:
         return parse(value, path, parameters)
     if annotation is Measure:
         return parse_measure(value, path, parameters)
-    if isinstance(value, str) and value.startswith("$"):
-        value = _parameter(value, path, parameters)
+    if not (isinstance(value, str) and value.startswith("$")):
+
+        def inner(item: Any, kind: Any, where: str) -> Any:
+            return coerce(item, kind, where, parameters)
+
+        return _fitted(value, annotation, path, inner)
+    name = value[1:]
+    if name.startswith("$"):
+        return _plain(name, annotation, path)
+    if name not in parameters:
+        raise ConfigError(path, f"no parameter '{name}'.{did_you_mean(name, parameters)}")
+    try:
+        return _plain(parameters[name], annotation, path)
+    except ConfigError as error:
+        raise ConfigError(error.path, f"{error.problem} (parameter '{name}')") from error
+
+
+def _plain(value: Any, annotation: Any, path: str) -> Any:
+    """Return `value`, in which no `$name` is left, as `annotation` wants it."""
+    return _fitted(value, annotation, path, _plain)
+
+
+def _fitted(value: Any, annotation: Any, path: str, inner: Inner) -> Any:
     origin, options = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        return coerce(value, options[0], path, parameters)
+        return inner(value, options[0], path)
     if origin is list:
         items = value if isinstance(value, list) else [value]
-        return [
-            coerce(item, options[0], f"{path}[{i}]", parameters) for i, item in enumerate(items)
-        ]
+        return [inner(item, options[0], f"{path}[{i}]") for i, item in enumerate(items)]
     if origin is dict:
-        return _mapping(value, options[1], path, parameters)
+        return _mapping(value, options[1], path, inner)
     if origin in (typing.Union, types.UnionType):
-        return _union(value, options, path, parameters)
+        return _union(value, options, path, inner)
     if origin is Literal:
         if value not in options:
             raise ConfigError(
-                path, f"expected one of {', '.join(map(str, options))}, got {value!r}"
+                path, f"expected one of {', '.join(map(str, options))}, got {shown(value)}"
             )
         return value
     if annotation is Any:
@@ -80,22 +106,13 @@ def coerce(value: Any, annotation: Any, path: str, parameters: Mapping[str, Any]
     return _scalar(value, annotation, path)
 
 
-def _parameter(value: str, path: str, parameters: Mapping[str, Any]) -> Any:
-    name = value[1:]
-    if name not in parameters:
-        raise ConfigError(path, f"no parameter '{name}'.{did_you_mean(name, parameters)}")
-    return parameters[name]
-
-
-def _mapping(value: Any, inner: Any, path: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _mapping(value: Any, kind: Any, path: str, inner: Inner) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(path, f"expected a mapping, got {value!r}")
-    return {
-        str(key): coerce(item, inner, f"{path}.{key}", parameters) for key, item in value.items()
-    }
+        raise ConfigError(path, f"expected a mapping, got {shown(value)}")
+    return {str(key): inner(item, kind, f"{path}.{key}") for key, item in value.items()}
 
 
-def _union(value: Any, options: tuple[Any, ...], path: str, parameters: Mapping[str, Any]) -> Any:
+def _union(value: Any, options: tuple[Any, ...], path: str, inner: Inner) -> Any:
     if value is None and type(None) in options:
         return None
     problems = []
@@ -103,7 +120,7 @@ def _union(value: Any, options: tuple[Any, ...], path: str, parameters: Mapping[
         if option is type(None):
             continue
         try:
-            return coerce(value, option, path, parameters)
+            return inner(value, option, path)
         except ConfigError as error:
             problems.append(error)
     raise problems[-1]
@@ -115,29 +132,37 @@ def _scalar(value: Any, annotation: Any, path: str) -> Any:
     if annotation is Bytes:
         return quantity(value, _SIZE, path, "a size such as 2MiB")
     if annotation is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(_usable(value, path))
     matches: bool = isinstance(value, annotation) and (
         annotation is bool or not isinstance(value, bool)
     )
     if not matches:
-        raise ConfigError(path, f"expected {annotation.__name__}, got {value!r}")
+        raise ConfigError(path, f"expected {annotation.__name__}, got {shown(value)}")
+    return _usable(value, path)
+
+
+def _usable(value: Any, path: str) -> Any:
+    if (problem := unusable(value)) is not None:
+        raise ConfigError(path, problem)
     return value
 
 
 def quantity(value: Any, units: Mapping[str, int], path: str, expected: str) -> int:
     """Return a number with a unit as an integer in the base unit, exactly."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)
+        return int(_usable(value, path))
     match = _NUMBER_WITH_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or (match.group(3) and match.group(3) not in units):
-        raise ConfigError(path, f"expected {expected} (units: {', '.join(units)}), got {value!r}")
+        raise ConfigError(
+            path, f"expected {expected} (units: {', '.join(units)}), got {shown(value)}"
+        )
     whole, fraction, unit = match.group(1), match.group(2) or "", match.group(3)
     scaled = int(whole + fraction) * (units[unit] if unit else 1)
     divisor: int = 10 ** len(fraction)
     exact, rest = divmod(scaled, divisor)
     if rest:
-        raise ConfigError(path, f"{value!r} is not a whole number of base units")
-    return exact
+        raise ConfigError(path, f"{shown(value)} is not a whole number of base units")
+    return int(_usable(exact, path))
 
 
 PARAMETER_TYPES: dict[str, Any] = {
@@ -160,5 +185,5 @@ def parameter_value(value: Any, kind: str, path: str) -> Any:
             else:
                 value = int(value) if kind == "int" else float(value)
         except (ValueError, KeyError) as error:
-            raise ConfigError(path, f"expected {kind}, got {value!r}") from error
+            raise ConfigError(path, f"expected {kind}, got {shown(value)}") from error
     return _scalar(value, PARAMETER_TYPES[kind], path)

@@ -33,6 +33,35 @@ def require(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], where: st
             raise ConfigError(f"from.{where}" if where else "", f"needs column '{column}'.{hint}")
 
 
+def check_columns(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], argument: str) -> None:
+    """Check that the columns which `argument` names are columns of `rows`.
+
+    Nothing else may reach `pl.col`, which would take `*` and `^...$` for patterns.
+
+    Raises:
+        ConfigError: one is absent; with the argument as path.
+    """
+    present = names(rows)
+    for column in columns:
+        if column not in present:
+            raise ConfigError(argument, f"no column '{column}'.{did_you_mean(column, present)}")
+
+
+def check_keys(rows: pl.DataFrame | pl.LazyFrame, columns: Sequence[str], argument: str) -> None:
+    """Check that `rows` can be ordered, grouped or matched by the columns that `argument` names.
+
+    Raises:
+        ConfigError: one is absent or holds lists.
+    """
+    check_columns(rows, columns, argument)
+    schema = rows.collect_schema()
+    for column in columns:
+        if schema[column].is_nested():
+            raise ConfigError(
+                argument, f"column '{column}' is {schema[column]}; a list is no key, choose another"
+            )
+
+
 def names(rows: pl.DataFrame | pl.LazyFrame) -> list[str]:
     """Return the names of the columns of `rows`."""
     return rows.columns if isinstance(rows, pl.DataFrame) else rows.collect_schema().names()
@@ -45,13 +74,30 @@ def process_key(*inputs: pl.DataFrame | pl.LazyFrame, within: Sequence[str] = ()
 
 
 def integers(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
-    """Return a column as an int64 array, with `null` in place of nulls."""
+    """Return a column as an int64 array, with `null` in place of nulls.
+
+    Raises:
+        ConfigError: the column is absent or holds no integers.
+    """
+    _check_integers(rows, column)
     return rows[column].cast(pl.Int64).fill_null(null).to_numpy()
 
 
 def unsigned(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
-    """Return a column of ids or addresses as a u64 array, with `null` in place of nulls."""
+    """Return a column of ids or addresses as a u64 array, with `null` in place of nulls.
+
+    Raises:
+        ConfigError: the column is absent or holds no integers.
+    """
+    _check_integers(rows, column)
     return rows[column].cast(pl.UInt64).fill_null(null).to_numpy()
+
+
+def _check_integers(rows: pl.DataFrame, column: str) -> None:
+    require(rows, [column])
+    kind = rows.schema[column]
+    if not (kind.is_integer() or kind == pl.Null):
+        raise ConfigError("", f"column '{column}' is {kind}; expected integers")
 
 
 def numbers(rows: pl.DataFrame, column: str) -> Any:
@@ -75,10 +121,11 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
         The values, a row for each group, and for each input the int64 group of its rows.
 
     Raises:
-        ConfigError: an input lacks a column of `by`, or has it in another type than the first.
+        ConfigError: an input lacks a column of `by`, has it in another type than the first, or as
+            lists.
     """
     for rows in inputs:
-        require(rows, by)
+        check_keys(rows, by, "by")
         for name in by:
             if rows.schema[name] != inputs[0].schema[name]:
                 found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
@@ -157,7 +204,7 @@ def lasting(rows: pl.DataFrame, start: str, duration: str, where: str = "") -> p
 def intervals_of(rows: pl.DataFrame, groups: Any, start: str, duration: str) -> Intervals:
     """Return the intervals that `lasting` rows stand for, as arrays."""
     starts = integers(rows, start)
-    return Intervals(groups, starts, starts + integers(rows, duration))
+    return Intervals(groups, starts, _ends(starts, integers(rows, duration)))
 
 
 def extents(spans: pl.DataFrame) -> tuple[Any, Any]:
@@ -167,4 +214,11 @@ def extents(spans: pl.DataFrame) -> tuple[Any, Any]:
     if it lasted to the end, all that follows on its thread would seem to lie in it.
     """
     starts = integers(spans, "ts")
-    return starts, starts + integers(spans, "dur")
+    return starts, _ends(starts, integers(spans, "dur"))
+
+
+def _ends(starts: Any, durations: Any) -> Any:
+    ends = starts + durations
+    if bool(((ends < starts) & (durations > 0)).any()):
+        raise ConfigError("", "an interval ends after the last time that 64 bits can hold")
+    return ends

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from pasta.errors import ConfigError
+from pasta.errors import ConfigError, shown
 from pasta.pipeline.expression_tree import is_cumulative, nodes, refusal
 from pasta.pipeline.sql_functions import AGGREGATE_NODES
 from pasta.pipeline.sql_text import check_text, operands_of, substitute, unusable
@@ -32,14 +32,14 @@ class Measure:
             where the measure needs all rows at once.
         combine: the aggregate function that merges each piece over parts.
         mean: whether the result is `value / count` of the state.
-        sums: what it adds up, to be checked against the range of integers.
+        sums: text -> what it adds up, to be checked against the range of integers.
     """
 
     expression: pl.Expr
     partials: Mapping[str, pl.Expr] = field(default_factory=dict)
     combine: Literal["sum", "min", "max"] = "sum"
     mean: bool = False
-    sums: tuple[pl.Expr, ...] = ()
+    sums: Mapping[str, pl.Expr] = field(default_factory=dict)
 
     @property
     def mergeable(self) -> bool:
@@ -81,13 +81,13 @@ def parse(value: Any, path: str, parameters: Mapping[str, Any]) -> pl.Expr:
             raise ConfigError(path, problem)
         return pl.lit(value)
     if not isinstance(value, str):
-        raise ConfigError(path, f"expected an expression, got {value!r}")
+        raise ConfigError(path, f"expected an expression, got {shown(value)}")
     text = substitute(value, path, parameters)
     check_text(text, path)
     try:
         expression = pl.sql_expr(text)
     except Exception as error:
-        raise ConfigError(path, f"cannot read expression '{text}': {error}") from error
+        raise ConfigError(path, f"cannot read expression '{text}': {_one_line(error)}") from error
     _check_nodes(expression, text, path)
     return expression
 
@@ -129,7 +129,7 @@ def is_row_wise(expression: pl.Expr) -> bool:
 
 def _named_measure(value: dict[str, Any], path: str, parameters: Mapping[str, Any]) -> pl.Expr:
     if len(value) != 1:
-        raise ConfigError(path, f"expected one measure, got {sorted(map(str, value))}")
+        raise ConfigError(path, f"expected one measure, got {shown(value)}")
     name, operand = next(iter(value.items()))
     if name == "n_unique":
         return parse(operand, f"{path}.n_unique", parameters).n_unique().cast(pl.Int64)
@@ -138,7 +138,7 @@ def _named_measure(value: dict[str, Any], path: str, parameters: Mapping[str, An
             raise ConfigError(f"{path}.quantile", "expected [column, q] with q from 0 to 1")
         share = _share(operand[1], f"{path}.quantile", parameters)
         return parse(operand[0], path, parameters).quantile(share, "linear")
-    raise ConfigError(path, f"no measure '{name}'. Known: n_unique, quantile.")
+    raise ConfigError(path, f"no measure {shown(name)}. Known: n_unique, quantile.")
 
 
 def _share(value: Any, path: str, parameters: Mapping[str, Any]) -> float:
@@ -151,13 +151,13 @@ def _share(value: Any, path: str, parameters: Mapping[str, Any]) -> float:
             raise ConfigError(path, f"no parameter '{name}'; this tool has: {known}")
         value, named = parameters[name], f" (the value of parameter '{name}')"
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigError(path, f"q must be from 0 to 1, got {value!r}{named}")
+        raise ConfigError(path, f"q must be from 0 to 1, got {shown(value)}{named}")
     return float(value)
 
 
 def _mergeable(expression: pl.Expr, text: str, path: str, parameters: Mapping[str, Any]) -> Measure:
     """Return `function(operand)` with its merge, or without one where its parts do not combine."""
-    sums = tuple(parse(operand, path, parameters) for operand in operands_of("sum", text))
+    sums = {operand: parse(operand, path, parameters) for operand in operands_of("sum", text)}
     match = re.fullmatch(
         r"\s*(count|sum|min|max|avg)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL
     )
@@ -169,12 +169,14 @@ def _mergeable(expression: pl.Expr, text: str, path: str, parameters: Mapping[st
         counted = pl.len() if operand == "*" else parse(operand, path, parameters).count()
         return Measure(expression, {"value": counted.cast(pl.Int64)})
     rows = parse(operand, path, parameters)
+    if not is_row_wise(rows):
+        return Measure(expression, sums=sums)
     if function == "min":
-        return Measure(expression, {"value": rows.min()}, "min", sums=sums)
+        return Measure(expression, {"value": rows.min()}, "min")
     if function == "max":
-        return Measure(expression, {"value": rows.max()}, "max", sums=sums)
+        return Measure(expression, {"value": rows.max()}, "max")
     state = {"value": rows.sum(), "count": rows.count()}
-    return Measure(expression, state, mean=function == "avg", sums=(*sums, rows))
+    return Measure(expression, state, mean=function == "avg", sums={operand: rows})
 
 
 def _check_nodes(expression: pl.Expr, text: str, path: str) -> None:
@@ -184,3 +186,7 @@ def _check_nodes(expression: pl.Expr, text: str, path: str) -> None:
         raise ConfigError(path, "nested too deeply; split it") from error
     if found:
         raise ConfigError(path, f"'{text}' uses {found[0]}, which expressions do not allow")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

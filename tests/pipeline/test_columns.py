@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pasta.errors import ConfigError
-from pasta.pipeline.columns import extents, frame, number_groups, numbers, process_key, require
+from pasta.pipeline.columns import (
+    check_columns,
+    check_keys,
+    extents,
+    frame,
+    integers,
+    number_groups,
+    numbers,
+    process_key,
+    require,
+    unsigned,
+)
 
 KEYS = st.lists(
     st.tuples(st.none() | st.integers(0, 2), st.none() | st.sampled_from("ab"), st.integers(5, 6)),
@@ -62,3 +73,30 @@ def test_an_unfinished_span_is_an_instant():
 def test_require_names_the_input_and_the_nearest_column():
     with pytest.raises(ConfigError, match=r"from\.left: needs column 'durr'\. Did you mean 'dur'"):
         require(pl.LazyFrame(schema=["ts", "dur"]), ["ts", "durr"], "left")
+
+
+def test_a_span_may_not_end_beyond_64_bits():
+    spans = pl.DataFrame({"ts": [2**63 - 2, 0], "dur": [1, 5]})
+    assert extents(spans)[1].tolist() == [2**63 - 1, 5]
+    with pytest.raises(ConfigError, match="ends after the last time"):
+        extents(spans.with_columns(dur=pl.Series([2, 5])))
+
+
+@pytest.mark.parametrize("read", [integers, unsigned])
+def test_integers_are_asked_for_by_type(read):
+    rows = pl.DataFrame({"n": [1, None], "nothing": [None, None], "x": [0.5, 1.0], "t": ["a", "b"]})
+    assert read(rows, "n", 7).tolist() == [1, 7]
+    assert read(rows, "nothing", 7).tolist() == [7, 7]
+    for name, kind in (("x", "Float64"), ("t", "String")):
+        with pytest.raises(ConfigError, match=f"column '{name}' is {kind}; expected integers"):
+            read(rows.clear(), name)
+
+
+def test_columns_are_names_and_keys_are_no_lists():
+    rows = pl.LazyFrame({"name": ["a"], "shapes": [["4x4"]]})
+    check_columns(rows, ["name", "shapes"], "columns")
+    for pattern in ("*", "^.*$", "nam"):
+        with pytest.raises(ConfigError, match=r"^by: no column '"):
+            check_keys(rows, [pattern], "by")
+    with pytest.raises(ConfigError, match=r"^by: column 'shapes' is List\(String\)"):
+        check_keys(rows, ["name", "shapes"], "by")

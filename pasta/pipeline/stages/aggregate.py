@@ -7,26 +7,61 @@ from typing import Any
 
 import polars as pl
 
+from pasta.pipeline.columns import check_keys
 from pasta.pipeline.expressions import Measure
 from pasta.pipeline.stage import Merge, stage
 
 
-def _group(rows: pl.LazyFrame, by: list[str], measures: list[pl.Expr]) -> pl.LazyFrame:
-    if not by:
-        return rows.select(measures)
-    return rows.group_by(by).agg(measures).sort(by)
+def _group(
+    rows: pl.LazyFrame, by: list[str], measures: list[pl.Expr], sums: dict[str, pl.Expr]
+) -> pl.LazyFrame:
+    check_keys(rows, by, "by")
+    checks = _range_checks(rows, sums)
+    if by:
+        found = rows.group_by(by).agg(*measures, *checks.values())
+    else:
+        found = rows.select(*measures, *checks.values())
+    if checks:
+        found = found.filter(pl.col(name).cast(kind).is_not_null() for name, kind in checks)
+        found = found.drop(name for name, _ in checks)
+    return found.sort(by) if by else found
+
+
+def _range_checks(
+    rows: pl.LazyFrame, sums: dict[str, pl.Expr]
+) -> dict[tuple[str, pl.DataType], pl.Expr]:
+    """Return for each sum of integers the same in floats, under a name for messages.
+
+    Integers wrap where they do not fit. The strict cast of a float sum to their type fails
+    instead, and its message holds the name.
+    """
+    totals = rows.select(operand.sum().alias(text) for text, operand in sums.items())
+    checks: dict[tuple[str, pl.DataType], pl.Expr] = {}
+    for text, kind in totals.collect_schema().items():
+        if kind.is_integer():
+            name = f"sum({text}), too large for {kind}: cast to a wider type or double"
+            checks[name, kind] = sums[text].cast(pl.Float64).sum().alias(name)
+    return checks
 
 
 def _partial(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
-    return _group(rows, by, [e for name, m in measures.items() for e in m.partial(name)])
+    pieces = [piece for name, measure in measures.items() for piece in measure.partial(name)]
+    return _group(rows, by, pieces, _sums(measures))
 
 
 def _combine(states: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
-    return _group(states, by, [e for name, m in measures.items() for e in m.combined(name)])
+    pieces = [piece for name, measure in measures.items() for piece in measure.combined(name)]
+    values = [f"{name}.value" for name, measure in measures.items() if measure.sums]
+    added = {value: pl.col(value) for value in values}
+    return _group(states, by, pieces, added)
 
 
 def _final(state: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
     return state.select(*by, *(measure.final(name) for name, measure in measures.items()))
+
+
+def _sums(measures: Mapping[str, Measure]) -> dict[str, pl.Expr]:
+    return {text: rows for measure in measures.values() for text, rows in measure.sums.items()}
 
 
 def _all_mergeable(arguments: Mapping[str, Any]) -> bool:
@@ -42,8 +77,11 @@ def aggregate(
 ) -> pl.LazyFrame:
     """Compute `measures` for each group of equal `by`, sorted by it; without `by`, over all rows.
 
-    A sum over nothing but nulls is null, as in SQL: unknown, not zero.
+    A sum over nothing but nulls is null, as in SQL: unknown, not zero. A sum of integers that does
+    not fit its type fails on the CPU; a GPU does not notice.
 
     YAML: `by_name: {use: aggregate, from: kernels, by: name, measures: {time_ns: sum(dur)}}`
     """
-    return _group(rows, by, [m.expression.alias(name) for name, m in measures.items()])
+    wanted = [measure.expression.alias(name) for name, measure in measures.items()]
+    exact = {name: measure for name, measure in measures.items() if not measure.mean}
+    return _group(rows, by, wanted, _sums(exact))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pasta.pipeline.expressions import parse_measure
+from pasta.pipeline.stage import STAGES
 from pasta.pipeline.stages.aggregate import aggregate
 from tests.pipeline.merging import assert_merges
 
@@ -36,6 +37,40 @@ def test_without_by_one_row():
 def test_ratio_of_aggregates_is_whole_and_exact():
     found = aggregate(ROWS, measures=measures(x="sum(v) / count(*)"))
     assert found.collect().item() == pytest.approx(13 / 5)
+
+
+LARGE = pl.LazyFrame(
+    {"k": ["a", "b"] * 30, "ts": [2**58] * 60, "n": [2**31] * 60},
+    schema_overrides={"n": pl.UInt32},
+)
+
+
+@pytest.mark.parametrize("by", [[], ["k"]])
+@pytest.mark.parametrize(
+    "text",
+    ["sum(ts)", "sum(-ts)", "sum(ts) / count(*)", "coalesce(sum(case when ts > 0 then ts end), 0)", "sum(n)"],
+)  # fmt: skip
+def test_a_sum_that_does_not_fit_its_type_fails(text, by):
+    rows = LARGE if by else LARGE.head(40)
+    with pytest.raises(pl.exceptions.InvalidOperationError, match="too large for"):
+        aggregate(pl.concat([rows, rows]), by=by, measures=measures(x=text)).collect()
+
+
+def test_sums_that_fit_are_exact_and_means_do_not_overflow():
+    wanted = measures(ts="sum(ts - 1)", n="sum(n::bigint)", f="sum(ts::double)", m="avg(ts)")
+    found = aggregate(LARGE.head(31), measures=wanted).collect().row(0)
+    assert found == (31 * (2**58 - 1), 31 * 2**31, 31.0 * 2**58, 2.0**58)
+    found = aggregate(LARGE, measures=measures(m="avg(ts)", f="sum(ts::double)")).collect().row(0)
+    assert found == (2.0**58, 60.0 * 2**58)
+
+
+def test_parts_that_fit_alone_may_not_fit_together():
+    merge = STAGES.get("aggregate").merge
+    given = {"by": [], "measures": measures(x="sum(ts)")}
+    states = [merge.partial(part, **given) for part in (LARGE.head(30), LARGE.tail(30))]
+    assert states[0].collect()["x.value"].item() == 30 * 2**58
+    with pytest.raises(pl.exceptions.InvalidOperationError, match="too large for Int64"):
+        merge.combine(pl.concat(states), **given).collect()
 
 
 @given(
