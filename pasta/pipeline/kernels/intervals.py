@@ -18,8 +18,15 @@ class Intervals(NamedTuple):
 
     @property
     def lengths(self) -> Any:
-        """Their durations."""
-        return self.ends - self.starts
+        """Their durations.
+
+        Raises:
+            OverflowError: one is longer than 64 bits can hold.
+        """
+        lengths = self.ends - self.starts
+        if bool(((lengths < 0) & (self.ends > self.starts)).any()):
+            raise OverflowError("an interval is longer than 64 bits can hold")
+        return lengths
 
     def where(self, chosen: Any) -> Intervals:
         """Return those that a mask or row numbers choose."""

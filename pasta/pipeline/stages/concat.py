@@ -20,11 +20,16 @@ def concat(
 
     YAML: `work: {use: concat, from: [kernels, copies], label: what, values: [kernel, copy]}`
     """
+    if not inputs:
+        raise ConfigError("from", "needs at least one input")
     if label is not None and len(values) != len(inputs):
         raise ConfigError("values", f"needs one value for each of the {len(inputs)} inputs")
     columns: dict[str, pl.DataType] = {}
     for rows in inputs:
-        columns |= {k: v for k, v in rows.collect_schema().items() if k not in columns}
+        for name, kind in rows.collect_schema().items():
+            if columns.setdefault(name, kind) != kind:
+                found = f"{columns[name]} and {kind}"
+                raise ConfigError("from", f"the inputs hold column '{name}' as {found}; cast one")
     parts = []
     for position, rows in enumerate(inputs):
         present = rows.collect_schema()

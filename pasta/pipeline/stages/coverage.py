@@ -44,11 +44,14 @@ def coverage(
         Columns `by`, `start`, `duration` and a bool for each kind; rows in order of `by`, start.
 
     Raises:
-        ConfigError: `kinds` is empty, names one twice, or names a column that is there already.
+        ConfigError: `kind` holds no text; `kinds` is empty, names one twice, or names a column that
+            is there already.
 
     YAML: `pieces: {use: coverage, from: work, by: [rank, device], kind: what, kinds: [compute, copying]}`
     """
     require(intervals, [kind])
+    if intervals.schema[kind] != pl.String:
+        raise ConfigError("kind", f"column '{kind}' is {intervals.schema[kind]}; expected text")
     if not 0 < len(kinds) <= MOST_KINDS:
         raise ConfigError("kinds", f"expected 1 to {MOST_KINDS} kinds, got {len(kinds)}")
     if len({*by, *kinds, start, duration}) < len(by) + len(kinds) + 2:

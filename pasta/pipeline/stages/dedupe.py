@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import polars as pl
 
+from pasta.errors import ConfigError
+from pasta.pipeline.columns import check_keys
 from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import Merge, stage
 
 
 def _dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str]) -> pl.LazyFrame:
-    ordered = sorted_by(rows, [*by, *order], descending=False)
+    check_keys(rows, by, "by")
+    check_keys(rows, order, "order")
+    if not by:
+        raise ConfigError("by", "needs at least one column")
+    ordered = sorted_by(rows, list(dict.fromkeys([*by, *order])), descending=False)
     return ordered.unique(subset=by, keep="first", maintain_order=True)
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import polars as pl
 
+from pasta.errors import ConfigError
+from pasta.pipeline.columns import check_columns, check_keys
 from pasta.pipeline.stage import stage
 
 TRACE = "trace"
@@ -37,6 +39,7 @@ def join(
     YAML: `named: {use: join, from: [touches, kernels], on: [rank, pid, launch_id]}`
     """
     keys = dict(on) if isinstance(on, dict) else {name: name for name in on}
+    _check_keys(left, right, keys)
     schema = right.collect_schema()
     if TRACE in schema and TRACE in left.collect_schema():
         keys[TRACE] = TRACE
@@ -45,6 +48,7 @@ def join(
         right = right.filter(pl.all_horizontal(pl.col(key) != 0 for key in ids))
     if columns is not None and how in ("inner", "left"):
         taken = columns if isinstance(columns, dict) else {name: name for name in columns}
+        check_columns(right, taken.values(), "columns")
         right = right.select(
             *keys.values(), *(pl.col(old).alias(new) for new, old in taken.items())
         )
@@ -54,3 +58,16 @@ def join(
         right_on=list(keys.values()),
         how=how,
     )
+
+
+def _check_keys(left: pl.LazyFrame, right: pl.LazyFrame, keys: dict[str, str]) -> None:
+    """Check that both inputs have the keys, in equal types."""
+    if not keys:
+        raise ConfigError("on", "needs at least one column")
+    check_keys(left, list(keys), "on")
+    check_keys(right, list(keys.values()), "on")
+    kinds, other = left.collect_schema(), right.collect_schema()
+    for key, match in keys.items():
+        if kinds[key] != other[match]:
+            found = f"{kinds[key]} in left and {other[match]} in right"
+            raise ConfigError("on", f"column '{key}' is {found}; cast one")

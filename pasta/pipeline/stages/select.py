@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from pasta.pipeline.columns import check_columns
 from pasta.pipeline.stage import stage
 
 
@@ -14,4 +15,5 @@ def select(rows: pl.LazyFrame, *, columns: list[str] | dict[str, str]) -> pl.Laz
     YAML: `times: {use: select, from: kernels, columns: {kernel: name, time_ns: dur}}`
     """
     renamed = columns if isinstance(columns, dict) else {name: name for name in columns}
+    check_columns(rows, renamed.values(), "columns")
     return rows.select(pl.col(old).alias(new) for new, old in renamed.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from pasta.pipeline.columns import check_keys
 from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import stage
 
@@ -14,4 +15,5 @@ def sort(rows: pl.LazyFrame, *, by: list[str], descending: bool = False) -> pl.L
 
     YAML: `ordered: {use: sort, from: kernels, by: ts}`
     """
+    check_keys(rows, by, "by")
     return sorted_by(rows, by, descending=descending)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
+from pasta.errors import ConfigError
+from pasta.pipeline.columns import check_keys
 from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import Merge, stage
 
 
 def _top(rows: pl.LazyFrame, *, by: list[str], n: int, smallest: bool = False) -> pl.LazyFrame:
+    check_keys(rows, by, "by")
+    if n < 0:
+        raise ConfigError("n", f"must be 0 or more, got {n}")
     return sorted_by(rows, by, descending=not smallest).head(n)
 
 

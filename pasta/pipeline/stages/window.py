@@ -43,16 +43,20 @@ def window(
     YAML: `by_ms: {use: window, from: kernels, every: 1ms}`
     """
     require(rows, [time], "rows")
+    if not rows.collect_schema()[time].is_integer():
+        raise ConfigError("time", f"column '{time}' holds no integers")
     if (steps is None) == (every is None):
         raise ConfigError("every", "give a length, as `every: 1ms`, or an input `steps`")
     if steps is not None:
         return _by_step(rows, steps, time)
-    return _sliding(rows, every or 0, every if slide is None else slide, time)
+    every = every or Nanoseconds(0)
+    return _sliding(rows, every, every if slide is None else slide, time)
 
 
-def _sliding(rows: pl.LazyFrame, every: int, slide: int | None, time: str) -> pl.LazyFrame:
-    if every <= 0 or slide is None or slide <= 0:
-        raise ConfigError("every", "windows and their distance must be longer than 0 ns")
+def _sliding(rows: pl.LazyFrame, every: int, slide: int, time: str) -> pl.LazyFrame:
+    for argument, length in (("every", every), ("slide", slide)):
+        if length <= 0:
+            raise ConfigError(argument, f"must be longer than 0 ns, got {length}")
     copies = -(-every // slide)
     if copies > MOST_AT_ONCE:
         raise ConfigError("slide", f"a row falls in {copies} windows; at most {MOST_AT_ONCE}")

@@ -61,3 +61,13 @@ def test_missing_columns_are_named():
         busy(KERNELS, by=["device"], duration="duration")
     with pytest.raises(ConfigError, match=r"'devic'\. Did you mean 'device'"):
         busy(KERNELS, by=["devic"])
+
+
+def test_times_at_the_ends_of_64_bits():
+    last, first = 2**63 - 1, -(2**63)
+    found = busy(table(ts=[last - 5, first], dur=[5, 3]), by=[])
+    assert found.rows() == [(first, 3), (last - 5, 5)]
+    with pytest.raises(ConfigError, match="ends after the last time"):
+        busy(table(ts=[last - 5], dur=[6]), by=[])
+    with pytest.raises(OverflowError, match="longer than 64 bits"):
+        busy(table(ts=[last - 5, first], dur=[5, 3]), by=[], gaps=True)
