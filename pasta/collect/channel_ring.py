@@ -32,7 +32,7 @@ ARROW_TYPES: dict[int, pa.DataType] = {
 }
 """Type code of the ring -> type of the record batch."""
 
-FULL = "the ring was full: the batch was dropped"
+FULL = "the ring was full or in use: the batch was dropped"
 TOO_LARGE = "a row is larger than a slot of the ring: it was dropped"
 DAMAGED = "the batch was damaged in shared memory: it was passed over"
 UNREAD = "the channel was closed before the batch was read"

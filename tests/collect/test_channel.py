@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pasta.collect import channel as channel_module
 from pasta.collect.channel import SHARED_MEMORY, Channel, remove_stale
 from pasta.collect.channel_ring import DAMAGED, FULL, TOO_LARGE, UNREAD, Batch
+from pasta.collect.target import channel_columns
 from pasta.collect.target import channel_layout as layout
 from pasta.collect.target.channel_writer import Nullable, RingWriter
 from pasta.errors import CollectError
@@ -317,6 +318,24 @@ def test_what_is_not_read_before_the_channel_closes_is_counted():
     assert loss_of(channel, UNREAD) == (2, 5)
     writer.write("numbers", {"value": [3]})
     assert writer._words[layout.FULL_ROWS] == 1
+
+
+def test_a_write_within_a_write_is_counted_and_tears_nothing(monkeypatch):
+    """As from a finalizer that runs while the ring is being written."""
+    with Channel.create("nested", tables=NUMBERS) as channel:
+        writer = RingWriter(str(channel.folder))
+        put = channel_columns.Encoded.put
+
+        def put_and_write(encoded, slot, start, stop):
+            if writer._words[layout.FULL_BATCHES] == 0:
+                writer.write("numbers", {"value": [7, 8]})
+            return put(encoded, slot, start, stop)
+
+        monkeypatch.setattr(channel_columns.Encoded, "put", put_and_write)
+        writer.write("numbers", {"value": [1, 2, 3]})
+        writer.write("numbers", {"value": [4]})
+        assert take_rows(channel) == [1, 2, 3, 4]
+        assert loss_of(channel, FULL) == (1, 2)
 
 
 def test_many_producers_are_read_in_turn_and_each_is_whole():

@@ -49,11 +49,12 @@ _FIRST_SLEEP, _LONGEST_SLEEP = 50e-6, 1e-3
 
 
 class RingWriter:
-    """The one writer of one ring; for one thread, not to be entered again from signal handlers.
+    """The one writer of one ring, for one thread.
 
     Nothing that happens to the owner of the channel raises here: where the folder is gone, full or
     its owner dead, rows are dropped and counted. After a fork the child makes a ring of its own
-    when it first writes.
+    when it first writes. What a signal handler or finalizer writes in the middle of a write to the
+    same ring is dropped and counted too.
 
     Args:
         folder: the channel's folder.
@@ -72,18 +73,16 @@ class RingWriter:
 
     def _attach(self) -> None:
         self._pid = os.getpid()
-        self._fd = -1
         self._memory: memoryview | None = None
+        self._writing = False
         self._next = 0
         self._stalled_at = -1
         try:
             with open(os.path.join(self.folder, LAYOUT_FILE), "rb") as file:  # noqa: PTH123, PTH118
                 layout = file.read()
             head, self._tables = read_layout(layout)
-            self._fd, slots = self._make_file(head, layout)
-            memory = mmap.mmap(self._fd, head.header_bytes + slots * head.slot_bytes)
+            memory, slots = self._make_ring(head, layout)
         except (OSError, ValueError):
-            self._release_file()
             return
         self._memory = memoryview(memory)
         self._words = self._memory.cast("Q")
@@ -91,48 +90,40 @@ class RingWriter:
         if slots == 0:
             self._stalled_at = 0
 
-    def _make_file(self, head: Header, layout: bytes) -> tuple[int, int]:
-        """Make the ring's file, locked while this process lives; visible only once complete.
+    def _make_ring(self, head: Header, layout: bytes) -> tuple[mmap.mmap, int]:
+        """Make the ring's file, visible only once complete, and map it.
+
+        It is locked as long as a descriptor is open; the mapping keeps one.
 
         Returns:
-            The descriptor, and how many slots there was room for: all or none. A ring without
-            slots still counts what is dropped.
+            The mapping, and how many slots there was room for: all or none. A ring without slots
+            still counts what is dropped.
         """
         tid = threading.get_native_id()
         name = f"{RING_PREFIX}{self._pid}-{tid}-{time.monotonic_ns()}"
         hidden = os.path.join(self.folder, f".{name}")  # noqa: PTH118
         fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._fd = fd
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        slots = head.slots
         try:
-            os.posix_fallocate(fd, 0, head.header_bytes + slots * head.slot_bytes)
-        except OSError:
-            slots = 0
-            os.ftruncate(fd, 0)
-            os.posix_fallocate(fd, 0, head.header_bytes)
-        own = head._replace(
-            slots=slots, rank=self.rank, pid=self._pid, tid=tid, created=time.time_ns()
-        )
-        os.pwrite(fd, HEADER.pack(*own) + layout[HEADER.size :], 0)
-        os.rename(hidden, os.path.join(self.folder, name))  # noqa: PTH104, PTH118
-        return fd, slots
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            slots = _allocate(fd, head)
+            own = head._replace(
+                slots=slots, rank=self.rank, pid=self._pid, tid=tid, created=time.time_ns()
+            )
+            os.pwrite(fd, HEADER.pack(*own) + layout[HEADER.size :], 0)
+            memory = mmap.mmap(fd, head.header_bytes + slots * head.slot_bytes)
+            os.rename(hidden, os.path.join(self.folder, name))  # noqa: PTH104, PTH118
+        finally:
+            os.close(fd)
+        return memory, slots
 
     def close(self) -> None:
-        """End the ring; what was committed stays readable, and later rows are unplaced."""
+        """End the ring; what was committed stays readable, and later rows are unplaced.
+
+        The mapping, and with it the lock, ends with the last reference to it.
+        """
         if self._memory is not None:
             del self._words
             self._memory = None
-        self._release_file()
-
-    def _release_file(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            self.close()
 
     def write(self, table: str, columns: Mapping[str, Values | Nullable]) -> None:
         """Write rows, as one batch or, where they do not fit into a slot, as several.
@@ -157,14 +148,23 @@ class RingWriter:
         if layout is None:
             raise ValueError(f"the channel has no table '{table}'")
         encoded = Encoded(layout, columns)
-        for start, stop in self._split(encoded, 0, encoded.rows):
-            if encoded.size(start, stop) > self._slot_bytes:
-                self._count(LARGE_ROWS, LARGE_SINCE, 1)
-            elif self._wait_for_slot():
-                self._commit(encoded, start, stop)
-            else:
-                self._words[FULL_BATCHES] += 1
-                self._count(FULL_ROWS, FULL_SINCE, stop - start)
+        if self._writing:
+            self._drop(encoded.rows)
+            return
+        self._writing = True
+        try:
+            for start, stop in self._split(encoded, 0, encoded.rows):
+                self._write_rows(encoded, start, stop)
+        finally:
+            self._writing = False
+
+    def _write_rows(self, encoded: Encoded, start: int, stop: int) -> None:
+        if encoded.size(start, stop) > self._slot_bytes:
+            self._count(LARGE_ROWS, LARGE_SINCE, 1)
+        elif self._wait_for_slot():
+            self._commit(encoded, start, stop)
+        else:
+            self._drop(stop - start)
 
     def _split(self, encoded: Encoded, start: int, stop: int) -> Iterable[tuple[int, int]]:
         """Yield row ranges that fit into a slot each, or hold a single row."""
@@ -177,6 +177,10 @@ class RingWriter:
         step = min(max(rows * room // size, 1), rows // 2)
         for first in range(start, stop, step):
             yield from self._split(encoded, first, min(first + step, stop))
+
+    def _drop(self, rows: int) -> None:
+        self._words[FULL_BATCHES] += 1
+        self._count(FULL_ROWS, FULL_SINCE, rows)
 
     def _count(self, counter: int, since: int, rows: int) -> None:
         if self._words[counter] == 0:
@@ -219,5 +223,17 @@ class RingWriter:
         )
         CHECKSUM.pack_into(slot, CHECKSUM_AT, batch_checksum(slot, layout.regions))
         self._fence()
+        # No call between these two: the interpreter runs signal handlers only after calls.
         self._words[at // 8 + COMMIT] = mark
         self._next = mark
+
+
+def _allocate(fd: int, head: Header) -> int:
+    """Give a ring's file its memory; return the number of slots that it has."""
+    try:
+        os.posix_fallocate(fd, 0, head.header_bytes + head.slots * head.slot_bytes)
+    except OSError:
+        os.ftruncate(fd, 0)
+        os.posix_fallocate(fd, 0, head.header_bytes)
+        return 0
+    return head.slots
