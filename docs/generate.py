@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pasta.cli import cli
-from pasta.pipeline import expressions, sql_functions, sql_text
+from pasta.pipeline import sql_functions, sql_text
 from pasta.pipeline.sql_functions import EXAMPLE_COLUMNS, Spelling
 from pasta.pipeline.wiring import build_graph
 from pasta.pipeline.show import as_mermaid, as_text
@@ -65,8 +65,10 @@ def expressions_page() -> str:
     return "\n\n".join(
         [
             "# Expressions",
-            inspect.getdoc(expressions) or "",
-            f"The examples are on the columns {columns}. A name is a column; `\"the name\"` is one"
+            "Expressions in YAML are a subset of SQL's, turned into Polars expressions. What is not"
+            " listed here is refused, so that a tool from an untrusted source can neither read files,"
+            " nor run a query, nor fill the memory with one expression.",
+            f'The examples are on the columns {columns}. A name is a column; `"the name"` is one'
             " with spaces; `'it''s'` is a text; `null`, `true` and `false` are values. `$name`"
             " stands for a parameter, inserted as an escaped literal.",
             f"Limits: {sql_text.MAXIMUM_LENGTH} characters, {sql_text.MAXIMUM_WORDS} words and"
@@ -75,7 +77,8 @@ def expressions_page() -> str:
             " repeats the operands. `left`, `right` and `substr` take literal places; `replace` takes"
             " literal texts and the second may not be longer, so that texts grow only by what stands"
             " beside them. Stages can still make large tables, as by joins. Integers are of 64 bits:"
-            " sums in measures fail where they do not fit, other arithmetic and windows wrap.",
+            " sums in measures fail where they do not fit (on a GPU they wrap unnoticed); other arithmetic,"
+            " and sums in other stages and in windows, wrap: cast to double where that may be.",
             "LIKE, queries, comments, arrays, dates and intervals are not allowed.",
             _spellings("Operators", sql_functions.OPERATORS),
             _spellings("Functions of a row", sql_functions.SCALARS.values()),

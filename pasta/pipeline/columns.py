@@ -47,6 +47,17 @@ def check_columns(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], arg
             raise ConfigError(argument, f"no column '{column}'.{did_you_mean(column, present)}")
 
 
+def check_new_names(new: Iterable[str], argument: str) -> None:
+    """Check that no new column gets a name that `pl.col` takes for a pattern.
+
+    Raises:
+        ConfigError: one does; with the argument as path.
+    """
+    for name in new:
+        if not name or name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise ConfigError(argument, f"'{name}' would be read as a pattern; name it otherwise")
+
+
 def check_keys(rows: pl.DataFrame | pl.LazyFrame, columns: Sequence[str], argument: str) -> None:
     """Check that `rows` can be ordered, grouped or matched by the columns that `argument` names.
 

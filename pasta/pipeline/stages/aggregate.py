@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from pasta.pipeline.columns import check_keys
+from pasta.pipeline.columns import check_keys, check_new_names
 from pasta.pipeline.expressions import Measure
 from pasta.pipeline.stage import Merge, stage
 
@@ -82,6 +82,7 @@ def aggregate(
 
     YAML: `by_name: {use: aggregate, from: kernels, by: name, measures: {time_ns: sum(dur)}}`
     """
+    check_new_names(measures, "measures")
     wanted = [measure.expression.alias(name) for name, measure in measures.items()]
     exact = {name: measure for name, measure in measures.items() if not measure.mean}
     return _group(rows, by, wanted, _sums(exact))

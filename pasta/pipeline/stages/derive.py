@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from pasta.pipeline.columns import check_new_names
 from pasta.pipeline.expressions import is_row_wise
 from pasta.pipeline.stage import stage
 
@@ -19,4 +20,5 @@ def derive(rows: pl.LazyFrame, *, columns: dict[str, pl.Expr]) -> pl.LazyFrame:
 
     YAML: `share: {use: derive, from: by_name, columns: {share: time_ns / sum(time_ns)}}`
     """
+    check_new_names(columns, "columns")
     return rows.with_columns(expression.alias(name) for name, expression in columns.items())

@@ -7,7 +7,7 @@ from typing import Literal
 import polars as pl
 
 from pasta.errors import ConfigError
-from pasta.pipeline.columns import check_columns, check_keys
+from pasta.pipeline.columns import check_columns, check_keys, check_new_names
 from pasta.pipeline.stage import stage
 
 TRACE = "trace"
@@ -48,6 +48,7 @@ def join(
         right = right.filter(pl.all_horizontal(pl.col(key) != 0 for key in ids))
     if columns is not None and how in ("inner", "left"):
         taken = columns if isinstance(columns, dict) else {name: name for name in columns}
+        check_new_names(taken, "columns")
         check_columns(right, taken.values(), "columns")
         right = right.select(
             *keys.values(), *(pl.col(old).alias(new) for new, old in taken.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from pasta.pipeline.columns import check_columns
+from pasta.pipeline.columns import check_columns, check_new_names
 from pasta.pipeline.stage import stage
 
 
@@ -16,4 +16,5 @@ def select(rows: pl.LazyFrame, *, columns: list[str] | dict[str, str]) -> pl.Laz
     """
     renamed = columns if isinstance(columns, dict) else {name: name for name in columns}
     check_columns(rows, renamed.values(), "columns")
+    check_new_names(renamed, "columns")
     return rows.select(pl.col(old).alias(new) for new, old in renamed.items())
