@@ -11,10 +11,10 @@ import click
 
 from pasta.cli import cli
 from pasta.pipeline import sql_functions, sql_text
-from pasta.pipeline.sql_functions import EXAMPLE_COLUMNS, Spelling
-from pasta.pipeline.wiring import build_graph
 from pasta.pipeline.show import as_mermaid, as_text
+from pasta.pipeline.sql_functions import EXAMPLE_COLUMNS, Spelling
 from pasta.pipeline.stage import STAGES, Stage
+from pasta.pipeline.wiring import build_graph
 from pasta.schema_text import schema_markdown
 from pasta.tools.shipped import load_included, load_tool, shipped_tools
 
@@ -65,31 +65,39 @@ def expressions_page() -> str:
     return "\n\n".join(
         [
             "# Expressions",
-            "Expressions in YAML are a subset of SQL's, turned into Polars expressions. What is not"
-            " listed here is refused, so that a tool from an untrusted source can neither read files,"
-            " nor run a query, nor fill the memory with one expression.",
-            f'The examples are on the columns {columns}. A name is a column; `"the name"` is one'
-            " with spaces; `'it''s'` is a text; `null`, `true` and `false` are values. `$name`"
-            " stands for a parameter, inserted as an escaped literal.",
-            f"Limits: {sql_text.MAXIMUM_LENGTH} characters, {sql_text.MAXIMUM_WORDS} words and"
-            f" operators, {sql_text.MAXIMUM_DEPTH} parentheses and `case` within each other, and"
-            f" {sql_text.MAXIMUM_COPIES} of `sum`, `nullif` and `between`, of which the parser"
-            " repeats the operands. `left`, `right` and `substr` take literal places; `replace` takes"
-            " literal texts and the second may not be longer, so that texts grow only by what stands"
-            " beside them. Stages can still make large tables, as by joins. Integers are of 64 bits:"
-            " sums in measures fail where they do not fit (on a GPU they wrap unnoticed); other arithmetic,"
-            " and sums in other stages and in windows, wrap: cast to double where that may be.",
+            (
+                "Expressions in YAML are a subset of SQL's, turned into Polars expressions. What is not"
+                " listed here is refused, so that a tool from an untrusted source can neither read files,"
+                " nor run a query, nor fill the memory with one expression."
+            ),
+            (
+                f'The examples are on the columns {columns}. A name is a column; `"the name"` is one'
+                " with spaces; `'it''s'` is a text; `null`, `true` and `false` are values. `$name`"
+                " stands for a parameter, inserted as an escaped literal."
+            ),
+            (
+                f"Limits: {sql_text.MAXIMUM_LENGTH} characters, {sql_text.MAXIMUM_WORDS} words and"
+                f" operators, {sql_text.MAXIMUM_DEPTH} parentheses and `case` within each other, and"
+                f" {sql_text.MAXIMUM_COPIES} of `sum`, `nullif` and `between`, of which the parser"
+                " repeats the operands. `left`, `right` and `substr` take literal places; `replace` takes"
+                " literal texts and the second may not be longer, so that texts grow only by what stands"
+                " beside them. Stages can still make large tables, as by joins. Integers are of 64 bits:"
+                " sums in measures fail where they do not fit (on a GPU they wrap unnoticed); other arithmetic,"
+                " and sums in other stages and in windows, wrap: cast to double where that may be."
+            ),
             "LIKE, queries, comments, arrays, dates and intervals are not allowed.",
             _spellings("Operators", sql_functions.OPERATORS),
             _spellings("Functions of a row", sql_functions.SCALARS.values()),
             _spellings("Aggregates", sql_functions.AGGREGATES.values()),
             _spellings("Window functions", sql_functions.WINDOWS.values()),
             f"## Types to cast to\n\n{casts}",
-            "## Measures\n\n"
-            "Measures of the stage `aggregate` are expressions in which every column is inside an"
-            " aggregate, as `sum(dur)` or `max(ts) - min(ts)`, or `{n_unique: column}` and"
-            " `{quantile: [column, 0.9]}`. Measures of the form `count(*)`, `count(x)`, `sum(x)`,"
-            " `min(x)`, `max(x)` and `avg(x)` are mergeable.",
+            (
+                "## Measures\n\n"
+                "Measures of the stage `aggregate` are expressions in which every column is inside an"
+                " aggregate, as `sum(dur)` or `max(ts) - min(ts)`, or `{n_unique: column}` and"
+                " `{quantile: [column, 0.9]}`. Measures of the form `count(*)`, `count(x)`, `sum(x)`,"
+                " `min(x)`, `max(x)` and `avg(x)` are mergeable."
+            ),
         ]
     )
 

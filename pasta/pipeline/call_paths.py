@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.columns import number_groups, process_key, require
+from pasta.pipeline.columns import check_keys, number_groups, process_key, require
 from pasta.pipeline.kernels.trees import Paths, Tree, paths, tree
 from pasta.pipeline.parentage import known_parents
 
@@ -45,6 +45,7 @@ def named_paths(
     Spaces around ">" inside of a name are dropped, so that the separator has no second meaning.
     """
     require(rows, [*process_key(rows), node, parent, name, *by])
+    check_keys(rows, [name], "name")
     if rows[name].null_count():
         rows = rows.with_columns(pl.col(name).fill_null(""))
     keys, (labels,) = number_groups([*by, name], rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from pasta.errors import ConfigError, did_you_mean
+from pasta.errors import ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
 from pasta.schema import TABLES
 
@@ -21,7 +20,6 @@ _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAXIMUM_BYTES = 1 << 20
 """A larger file is no tool."""
 
-_LONGEST_SHOWN = 120
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {"tool", "trace", "runs", "engine", "out"}
 _REPORT_KINDS = {
@@ -131,7 +129,7 @@ def parse_config(document: Any) -> ToolConfig:
     _known_keys(top, set(known.split()), "")
     version = top.get("version")
     if version != CONFIG_VERSION or type(version) is not int:
-        raise ConfigError("version", f"expected {CONFIG_VERSION}, got {_shown(version)}")
+        raise ConfigError("version", f"expected {CONFIG_VERSION}, got {shown(version)}")
     outputs = _mapping(top.get("outputs", {}), "outputs")
     _known_keys(outputs, {"parquet"}, "outputs")
     function = top.get("report_function")
@@ -164,7 +162,7 @@ def _input(value: Any, path: str) -> InputConfig:
         raise ConfigError(f"{path}.table", f"no table '{table}'.{did_you_mean(table, TABLES)}")
     optional = options.get("optional", False)
     if not isinstance(optional, bool):
-        raise ConfigError(f"{path}.optional", f"expected true or false, got {_shown(optional)}")
+        raise ConfigError(f"{path}.optional", f"expected true or false, got {shown(optional)}")
     run = options.get("run")
     return InputConfig(table, optional, None if run is None else _text(run, f"{path}.run"))
 
@@ -220,7 +218,7 @@ def _report_item(value: Any, path: str) -> ReportItem:
     kinds = [kind for kind in _REPORT_KINDS if kind in options]
     if len(kinds) != 1:
         known = ", ".join(_REPORT_KINDS)
-        raise ConfigError(path, f"expected one of {known}; got {_shown(list(options))}")
+        raise ConfigError(path, f"expected one of {known}; got {shown(list(options))}")
     kind = kinds[0]
     _known_keys(options, _REPORT_KINDS[kind], path)
     needed = {kind} | ({"from"} if kind in ("finding", "chart") else set())
@@ -235,7 +233,7 @@ def _report_item(value: Any, path: str) -> ReportItem:
         for position, column in enumerate(_list(options["columns"], f"{path}.columns")):
             _text(column, f"{path}.columns[{position}]")
     if kind == "chart" and options["chart"] not in ("bar", "line"):
-        problem = f"expected bar or line, got {_shown(options['chart'])}"
+        problem = f"expected bar or line, got {shown(options['chart'])}"
         raise ConfigError(f"{path}.chart", problem)
     return ReportItem(kind, options, path)
 
@@ -250,40 +248,34 @@ def _each(value: Any, path: str, read: Any) -> dict[str, Any]:
 def _checked_name(name: str, path: str) -> str:
     """Names become file names and parts of other names, so they are words."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(path, f"{_shown(name)} is no name: use letters, digits and _")
+        raise ConfigError(path, f"{shown(name)} is no name: use letters, digits and _")
     return name
 
 
 def _integer(value: Any, path: str, *, least: int) -> int:
     if type(value) is not int or value < least:
-        raise ConfigError(path, f"expected a whole number from {least} on, got {_shown(value)}")
+        raise ConfigError(path, f"expected a whole number from {least} on, got {shown(value)}")
     return value
-
-
-def _shown(value: Any) -> str:
-    """Return a value short enough for a message, however large or nested it is."""
-    text = reprlib.repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _mapping(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(path, f"expected a mapping, got {_shown(value)}")
+        raise ConfigError(path, f"expected a mapping, got {shown(value)}")
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(path, f"expected names as keys, got {_shown(key)}")
+            raise ConfigError(path, f"expected names as keys, got {shown(key)}")
     return value
 
 
 def _list(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ConfigError(path, f"expected a list, got {_shown(value)}")
+        raise ConfigError(path, f"expected a list, got {shown(value)}")
     return value
 
 
 def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        problem = "is missing" if value is None else f"expected text, got {_shown(value)}"
+        problem = "is missing" if value is None else f"expected text, got {shown(value)}"
         raise ConfigError(path, problem)
     return value
 

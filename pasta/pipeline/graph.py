@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from pasta.errors import ConfigError, EngineError
+from pasta.errors import ConfigError
 from pasta.pipeline.config import InputConfig
 from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import Kind, Stage
@@ -16,6 +16,9 @@ from pasta.trace import empty_table
 
 TRACE_COLUMN = "trace"
 """Tells apart the traces that were given together; every input has it."""
+
+_MISUSES = (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError)
+"""What a stage raises whose arguments or columns do not fit."""
 
 Collect = Callable[[list[pl.LazyFrame]], list[pl.DataFrame]]
 
@@ -93,14 +96,12 @@ class Graph:
         plans = {name: empty_input(config.table) for name, config in self.inputs.items()}
         found = {name: plan.collect_schema() for name, plan in plans.items()}
         for name, node in self.nodes.items():
+            plan = self._apply(node, plans, lambda lazy: [p.collect() for p in lazy])
             try:
-                plan = self._apply(node, plans, lambda lazy: [p.collect() for p in lazy])
                 found[name] = plan.collect().schema
-                plans[name] = pl.LazyFrame(schema=found[name])
-            except ConfigError as error:
-                raise error.within(f"{node.path}.") from error
             except pl.exceptions.PolarsError as error:
                 raise ConfigError(node.path, _one_line(error)) from error
+            plans[name] = pl.LazyFrame(schema=found[name])
         return found
 
     def _needed(self, wanted: list[str]) -> list[str]:
@@ -112,10 +113,16 @@ class Graph:
         return [name for name in self.nodes if name in needed]
 
     def _apply(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
-        if node.stage.array:
-            return self._apply_array(node, plans, collect)
-        frames = [None if source is None else plans[source] for source in node.positional]
-        result: pl.LazyFrame = node.stage.function(*frames, **node.arguments)
+        """Return the node's plan; a mistake in how it is used is named with its path."""
+        try:
+            if node.stage.array:
+                return self._apply_array(node, plans, collect)
+            frames = [None if source is None else plans[source] for source in node.positional]
+            result: pl.LazyFrame = node.stage.function(*frames, **node.arguments)
+        except ConfigError as error:
+            raise error.within(f"{node.path}.") from error
+        except _MISUSES as error:
+            raise ConfigError(node.path, _one_line(error)) from error
         return result
 
     def _apply_array(
@@ -129,17 +136,13 @@ class Graph:
         feeding = [plans[source] for source in sources]
         needs = node.stage.needs
         if needs is not None:
-            feeding = [plan.select(needs(node.arguments)) for plan in feeding]
+            columns = list(dict.fromkeys(needs(node.arguments)))
+            feeding = [plan.select(columns) for plan in feeding]
         rows = dict(zip(sources, collect(feeding), strict=True))
         if needs is None:
             plans.update((source, frame.lazy()) for source, frame in rows.items())
         frames = [None if source is None else rows[source] for source in node.positional]
-        try:
-            result: pl.DataFrame = node.stage.function(*frames, **node.arguments)
-        except ConfigError as error:
-            raise error.within(f"{node.path}.") from error
-        except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
-            raise EngineError(f"{node.path}: {_one_line(error)}") from error
+        result: pl.DataFrame = node.stage.function(*frames, **node.arguments)
         return result.lazy()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pasta.errors import ConfigError, PastaError, did_you_mean
-from pasta.pipeline.arguments import bind, parameter_value
+from pasta.pipeline.arguments import bind, coerce, parameter_value
 from pasta.pipeline.config import StageConfig, ToolConfig
 from pasta.pipeline.graph import Graph, Node
 from pasta.pipeline.stage import STAGES, Stage
@@ -65,9 +65,7 @@ def _included(
         tool = includes(included.tool, config)
         _check_chain(chain, tool)
         settings = {
-            name: parameters.get(value[1:], value)
-            if isinstance(value, str) and value.startswith("$")
-            else value
+            name: coerce(value, Any, f"parameters.{name}", parameters)
             for name, value in included.parameters.items()
         }
         return build_graph(tool, settings, includes, chain)

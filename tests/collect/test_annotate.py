@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import ast
-import sys
-from pathlib import Path
-
 import pytest
 
 import pasta
@@ -98,15 +94,3 @@ def test_nothing_is_called_where_nothing_records(monkeypatch):
 
 def test_is_what_pasta_offers():
     assert pasta.annotate is annotate
-
-
-def test_imports_only_the_standard_library():
-    for file in Path(module.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            for name in names:
-                root = name.partition(".")[0]
-                ours = name.startswith("pasta.collect.target")
-                assert ours or root in sys.stdlib_module_names or root == "numpy", (file, name)

@@ -74,7 +74,7 @@ def check(stage: str, **settings):
         ("{use: correlate, from: [calls, spans], by: containment, columns: [name], time: name}", "column 'name' is String"),
         ("{use: rollup, from: spans, values: [dur], node: name}", "column 'name' is String"),
         ("{use: rollup, from: spans, values: [name]}", "values: column 'name' is String; expected numbers"),
-        ("{use: rollup, from: spans, values: [dur], name: input_shapes}", "by: column 'input_shapes' is List"),
+        ("{use: rollup, from: spans, values: [dur], name: input_shapes}", "name: column 'input_shapes' is List"),
         ("{use: call_paths, from: [spans], node: name}", "column 'name' is String"),
     ],
 )  # fmt: skip
