@@ -7,7 +7,7 @@ from typing import Any
 from pasta.nesting import enclosing_first, last_reaching
 from pasta.pipeline.kernels.intervals import Intervals, union
 from pasta.pipeline.kernels.namespace import array_namespace
-from pasta.pipeline.kernels.ordering import group_sums, last_at_or_before
+from pasta.pipeline.kernels.ordering import changes, group_sums, last_at_or_before, order_by
 
 
 def innermost(spans: Intervals, asked_groups: Any, times: Any) -> Any:
@@ -50,5 +50,8 @@ def self_times(parents: Any, starts: Any, ends: Any) -> Any:
     above = parents[children]
     first = xp.maximum(starts[children], starts[above])
     last = xp.minimum(ends[children], ends[above])
-    covered = union(Intervals(above, first, last))
+    order = order_by(above, first)
+    covered = Intervals(above[order], first[order], xp.maximum(first, last)[order])
+    if not bool((changes(covered.groups)[1:] | (covered.ends[:-1] <= covered.starts[1:])).all()):
+        covered = union(covered)
     return ends - starts - group_sums(covered.groups, covered.lengths, len(parents))
