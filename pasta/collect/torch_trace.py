@@ -112,7 +112,7 @@ class TorchTrace:
         return {
             "name": name,
             "command": _command(),
-            "collectors": {COLLECTOR: {"version": torch.__version__}},
+            "collectors": [{"name": COLLECTOR, "version": torch.__version__}],
             "clock": {"name": "CLOCK_MONOTONIC", "epoch_offset_ns": self._offset},
         }
 
