@@ -29,7 +29,14 @@ from typing import Self
 
 import pyarrow as pa
 
-from pasta.collect.channel_ring import ARROW_TYPES, Batch, ChannelLoss, Producer, RingReader
+from pasta.collect.channel_ring import (
+    ARROW_TYPES,
+    Batch,
+    ChannelLoss,
+    Producer,
+    RingReader,
+    nobody_locks,
+)
 from pasta.collect.target import channel_layout as layout
 from pasta.errors import CollectError
 from pasta.schema import TABLES
@@ -223,13 +230,7 @@ def _is_stale(folder: Path) -> bool:
     except FileNotFoundError:
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         return not Path("/proc", pid).exists()
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
+    return nobody_locks(fd)
 
 
 def _make_folder(folder: Path, header: bytes) -> int:

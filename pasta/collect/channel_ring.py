@@ -97,6 +97,17 @@ class Batch:
         self.release()
 
 
+def nobody_locks(fd: int) -> bool:
+    """Whether no process holds the lock on the file of `fd`, which is closed."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
 class RingReader:
     """The one reader of one ring.
 
@@ -195,13 +206,7 @@ class RingReader:
             fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return True
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(fd)
-        return True
+        return nobody_locks(fd)
 
     def losses(self, *, abandoned: bool) -> Iterator[ChannelLoss]:
         """Yield what was lost so far; of an `abandoned` ring also the batch begun last."""
