@@ -42,7 +42,7 @@ class BeginEndPairs:
         """Count what has no partner, once all events have been seen."""
         for event in self.left_over():
             what = "begin that never ended" if isinstance(event, Begin) else "end that never began"
-            self._losses.fault(f"event with a {what}: left out", where=f"event '{event.name[:80]}'")
+            self._losses.fault(f"{what}: left out", where=f"event '{event.name[:80]}'")
 
 
 def _joined(begin: Begin, end: End) -> Event:

@@ -373,8 +373,8 @@ def test_begins_and_ends_are_paired_per_thread(imported):
         ("inner", 2_000, 1_250),
     ]
     assert losses == {
-        "event with a begin that never ended: left out": 1,
-        "event with a end that never began: left out": 1,
+        "begin that never ended: left out": 1,
+        "end that never began: left out": 1,
     }
 
 
