@@ -128,6 +128,21 @@ def run_tool(
     return report
 
 
+def collectors_of(tool: str, parameters: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Return the collectors, with their levels, that one execution needs for a tool's inputs.
+
+    Raises:
+        ConfigError: the tool is wrong.
+        CollectError: no collector fills a table that it requires.
+    """
+    from pasta.collect.collectors import collectors_for
+
+    _, graph = check(tool, parameters)
+    inputs = graph.inputs.values()
+    required = {given.table for given in inputs if not given.optional}
+    return collectors_for(required, {given.table for given in inputs} - required)
+
+
 def write_outputs(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
     """Write each table to `out/NAME.parquet`, under a temporary name until it is complete."""
     for name, rows in tables.items():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 import pasta
+from pasta.cli_collect import collect, control, new_folder, record, with_collect_options
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ def cli(*, debug: bool) -> None:
     """  # noqa: D301 (\b keeps click from wrapping)
 
 
+cli.add_command(collect)
+cli.add_command(control)
+
+
 @cli.group()
 def pipeline() -> None:
     """Run, check and show tools."""
@@ -65,10 +70,15 @@ _run_options: list[Callable[[Any], Any]] = [
     ),
     click.option("--engine", default="auto", show_default=True, help="auto or cpu."),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
-    click.option("--out", type=click.Path(path_type=Path), help="Folder for Parquet outputs."),
+    click.option(
+        "--out", type=click.Path(path_type=Path),
+        help="Folder for Parquet outputs, and for the trace of a command.",
+    ),
     click.option(
         "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
     ),
+    with_collect_options,
+    click.argument("command", nargs=-1, type=click.UNPROCESSED),
 ]  # fmt: skip
 
 
@@ -81,7 +91,11 @@ def _with_run_options(function: Any) -> Any:
 @pipeline.command("run")
 @_with_run_options
 def pipeline_run(**options: Any) -> None:
-    """Run the tool CONFIG (a YAML file or a shipped tool's name) and print its report."""
+    """Run the tool CONFIG (a YAML file or a shipped tool's name) and print its report.
+
+    With `-- COMMAND` at the end, the command runs once under the collectors that the tool needs,
+    and the tool on what they saw.
+    """
     _run(**options)
 
 
@@ -101,9 +115,18 @@ def _run(
     settings: Sequence[str],
     out: Path | None,
     form: str,
+    command: Sequence[str],
+    collectors: Sequence[str],
+    **selected: Any,
 ) -> None:
     from pasta import api
 
+    if command:
+        _run_command(
+            config, command, collectors, selected, traces=traces, runs=runs, engine=engine,
+            settings=settings, out=out, form=form,
+        )  # fmt: skip
+        return
     report = api.run_tool(
         config,
         list(traces) or None,
@@ -115,6 +138,45 @@ def _run(
     _print_report(report, form)
     if out is not None and form == "text":
         click.echo(f"Parquet outputs in {out}")
+
+
+def _run_command(
+    config: str,
+    command: Sequence[str],
+    collectors: Sequence[str],
+    selected: dict[str, Any],
+    *,
+    traces: Sequence[str],
+    runs: Sequence[str],
+    engine: str,
+    settings: Sequence[str],
+    out: Path | None,
+    form: str,
+) -> None:
+    """Collect what the tool needs from one execution of a command, then run the tool on it."""
+    from pasta import api
+    from pasta.collect.collectors import parse_with
+
+    if "--" not in sys.argv:
+        raise PastaError(f"unexpected '{command[0]}'; a program to run stands after --")
+    if traces or runs:
+        raise PastaError("--trace and --run name recorded traces; leave them out with a command")
+    parameters = _pairs(settings, "--set")
+    chosen = parse_with(collectors) or api.collectors_of(config, parameters)
+    trace = new_folder(config) if out is None else out / "trace"
+    recorded = record(command, trace, chosen, selected)
+    code = recorded.end.shell_code
+    try:
+        report = api.run_tool(
+            config, str(trace), runs={}, engine=engine, out=out, parameters=parameters
+        )
+    except PastaError as error:
+        if code == 0:
+            raise
+        _complain(f"{error} (the program failed: {recorded.end})")
+        sys.exit(code)
+    _print_report(report, form)
+    sys.exit(code)
 
 
 def _print_report(report: Report, form: str) -> None:

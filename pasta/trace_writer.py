@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,6 +35,17 @@ from pasta.trace_merge import (
 ROW_GROUP_BYTES = 1 << 22
 
 
+def new_manifest(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of `trace.json` for a trace that begins now."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "pasta_version": pasta.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "state": "recording",
+        **info,
+    }
+
+
 class TraceWriter:
     """A trace being written.
 
@@ -48,13 +60,7 @@ class TraceWriter:
             raise TraceError(f"{path}: already exists and is not empty; choose another -o")
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._info: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
-            "pasta_version": pasta.__version__,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "state": "recording",
-            **info,
-        }
+        self._info = new_manifest(info)
         self._write_manifest()
 
     def part(self, rank: int | None = None, *, file_seconds: float | None = None) -> PartWriter:
@@ -107,6 +113,29 @@ class PartWriter:
                 self._open[table].adopt(file)
             self.rows[table] = self.rows.get(table, 0) + count
 
+    @property
+    def bytes(self) -> int:
+        """Size of the files that are closed so far."""
+        return sum(file.bytes for file in self._open.values())
+
+    def roll(self) -> None:
+        """Close the open files that are as old as `file_seconds`."""
+        for file in self._open.values():
+            file.roll()
+
+    def rewrite(self, table: str, transform: Transform) -> None:
+        """Replace all rows of a table that fits into memory by what `transform` makes of them."""
+        if table not in self._open:
+            return
+        self._open.pop(table).close()
+        folder = self.folder / table
+        parts = sorted(folder.glob(PART_FILES))
+        rows = transform(pl.read_parquet(parts, hive_partitioning=False, glob=False))
+        for part in parts:
+            part.unlink()
+        self.rows[table] = 0
+        self.append(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
     def flush(self) -> None:
         """Close the open files, so that a reader sees every row appended so far."""
         for file in self._open.values():
@@ -139,6 +168,7 @@ class _RollingFile:
         self._file_rows = 0
         self._files = 0
         self._opened = 0.0
+        self.bytes = 0
         self._writer: pq.ParquetWriter | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -150,14 +180,20 @@ class _RollingFile:
         self._pending_bytes += rows.nbytes
         if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
             self._write_row_group()
+        if self._file_rows >= FILE_ROWS:
+            self.close()
+        self.roll()
+
+    def roll(self) -> None:
         late = self._seconds is not None and time.monotonic() - self._opened >= self._seconds
-        if self._file_rows >= FILE_ROWS or late:
+        if late and self._opened:
             self.close()
 
     def close(self) -> None:
         self._write_row_group()
         if self._writer is not None:
             self._writer.close()
+            self.bytes += self._temporary.stat().st_size
             self._temporary.rename(self.folder / f"part-{self._files:06d}.parquet")
             self._writer = None
             self._files += 1

@@ -147,6 +147,17 @@ class Channel:
         ]
         return [*self._retired, *self._refused.values(), *live]
 
+    @property
+    def producers(self) -> int:
+        """Rings that are written still, or not read to their end."""
+        self._scan()
+        return sum(not ring.abandoned() or ring.has_next() for ring in self._rings.values())
+
+    @property
+    def fill(self) -> float:
+        """How full the fullest ring is, from 0 to 1."""
+        return max((ring.fill for ring in self._rings.values()), default=0.0)
+
     def _scan(self) -> None:
         """Find new rings, and now and then let go of those that nobody writes any more."""
         self._scanned = time.monotonic()

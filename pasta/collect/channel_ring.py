@@ -71,16 +71,18 @@ class Batch:
     Attributes:
         table: the table that the rows belong to.
         producer: who wrote them.
+        ring: name of the ring.
         sequence: ordinal of the batch in its ring.
         rows: the rows, in shared memory. Gone after `release`; whoever keeps rows copies them.
     """
 
-    __slots__ = ("_ring", "producer", "rows", "sequence", "table")
+    __slots__ = ("_ring", "producer", "ring", "rows", "sequence", "table")
 
     def __init__(self, ring: RingReader, table: str, sequence: int, rows: pa.RecordBatch) -> None:
         self._ring = ring
         self.table = table
         self.producer = ring.producer
+        self.ring = ring.path.name
         self.sequence = sequence
         self.rows = rows
 
@@ -194,6 +196,19 @@ class RingReader:
         self._words[layout.CLOSED] = 1
         rows = [batch.rows.num_rows for batch in iter(self.poll, None)]
         self._unread = len(rows), sum(rows)
+
+    @property
+    def fill(self) -> float:
+        """The share of slots that hold batches which were not given back, from 0 to 1."""
+        slots, released = self._head.slots, self._words[layout.RELEASED]
+        taken = self._next - released
+        while taken < slots:
+            sequence = released + taken
+            at = self._head.header_bytes + sequence % slots * self._head.slot_bytes
+            if self._words[at // 8 + layout.COMMIT] <= sequence:
+                break
+            taken += 1
+        return taken / slots if slots else 0.0
 
     @property
     def borrowed(self) -> bool:

@@ -38,6 +38,7 @@ from .channel_layout import (
     RELEASED,
     RING_PREFIX,
     Header,
+    TableLayout,
     batch_checksum,
     make_fence,
     read_layout,
@@ -77,8 +78,9 @@ class RingWriter:
         self._writing = False
         self._next = 0
         self._stalled_at = -1
+        self._tables: dict[str, TableLayout] = {}
         try:
-            with open(os.path.join(self.folder, LAYOUT_FILE), "rb") as file:  # noqa: PTH123, PTH118
+            with open(os.path.join(self.folder, LAYOUT_FILE), "rb") as file:
                 layout = file.read()
             head, self._tables = read_layout(layout)
             memory, slots = self._make_ring(head, layout)
@@ -101,7 +103,7 @@ class RingWriter:
         """
         tid = threading.get_native_id()
         name = f"{RING_PREFIX}{self._pid}-{tid}-{time.monotonic_ns()}"
-        hidden = os.path.join(self.folder, f".{name}")  # noqa: PTH118
+        hidden = os.path.join(self.folder, f".{name}")
         fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -111,10 +113,15 @@ class RingWriter:
             )
             os.pwrite(fd, HEADER.pack(*own) + layout[HEADER.size :], 0)
             memory = mmap.mmap(fd, head.header_bytes + slots * head.slot_bytes)
-            os.rename(hidden, os.path.join(self.folder, name))  # noqa: PTH104, PTH118
+            os.rename(hidden, os.path.join(self.folder, name))
         finally:
             os.close(fd)
         return memory, slots
+
+    @property
+    def columns(self) -> dict[str, frozenset[str]]:
+        """The channel's tables with the names of their columns; empty without a channel."""
+        return {name: frozenset(table.columns) for name, table in self._tables.items()}
 
     def close(self) -> None:
         """End the ring; what was committed stays readable, and later rows are unplaced.

@@ -10,10 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import polars as pl
-
-from pasta.collect.torch_rows import Losses, Rows
-from pasta.trace_merge import Transform
+from ..rows import Losses, Rows
 
 MEMORY_COLUMNS = (
     "tid",
@@ -129,22 +126,3 @@ class Storages:
         tid = threading.get_native_id()
         place = (stored.address, stored.bytes, stored.object_id)
         self._rows.append((tid, stored.device, ts, event, *place, reserved))
-
-
-def running_totals() -> Transform:
-    """Return what fills `total_allocated`, live bytes by device, as the table is finished.
-
-    Totals are formed in the order of time, once that is certain: a finaliser may run between the
-    reading of the clock for another event and that event's row.
-    """
-    carried: dict[int, int] = {}
-
-    def fill(events: pl.DataFrame) -> pl.DataFrame:
-        change = pl.when(pl.col("event") == "allocate").then("bytes").otherwise(-pl.col("bytes"))
-        before = pl.col("device").replace_strict(carried, default=0, return_dtype=pl.Int64)
-        filled = events.with_columns(total_allocated=change.cum_sum().over("device") + before)
-        last = filled.group_by("device").agg(pl.col("total_allocated").last())
-        carried.update(last.iter_rows())
-        return filled
-
-    return fill

@@ -8,9 +8,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pasta.collect.torch_memory import Storages, Stored
-from pasta.collect.torch_rows import Losses, Rows, Texts
-from pasta.collect.torch_views import View, coverage
+from ..rows import Losses, Rows, Texts
+from .memory import Storages, Stored
+from .views import View, coverage
 
 TOUCH_COLUMNS = (
     "device",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasta.collect.torch_rows import Losses, Rows, Texts
+from .rows import Losses, Rows, Texts
 
 SPAN_COLUMNS = (
     "tid",
@@ -51,10 +51,18 @@ class Spans:
         threads: takes a `thread` row for each thread that opens a span.
         losses: counts what did not nest.
         clock: the trace's clock, in ns.
+        step_begins: called with the number of each step but the first, as it begins.
     """
 
     def __init__(
-        self, name: str, rows: Rows, threads: Rows, losses: Losses, clock: Callable[[], int]
+        self,
+        name: str,
+        rows: Rows,
+        threads: Rows,
+        losses: Losses,
+        clock: Callable[[], int],
+        *,
+        step_begins: Callable[[int], None] = lambda _step: None,
     ) -> None:
         self._rows = rows
         self._threads = threads
@@ -62,7 +70,8 @@ class Spans:
         self._clock = clock
         self._ids = itertools.count(1)
         self._local = threading.local()
-        self._steps = itertools.count()
+        self._step = 0
+        self._step_begins = step_begins
         self._step_is_over = False
         self._run = self._push(self._stack(), "run", name, None, clock())
         self._step_from = self._run.ts
@@ -108,7 +117,7 @@ class Spans:
             self._losses.count(HELD_STEP, self._clock())
             self._step_is_over = True
             return
-        self._step_from = self._close_from(stack, 1)
+        self._next_step(self._close_from(stack, 1))
 
     def finish(self) -> None:
         """Close whatever the calling thread has open, the run included."""
@@ -127,7 +136,7 @@ class Spans:
         """Return the thread's stack, with a step in it where the run was alone."""
         stack = self._stack()
         if len(stack) == 1 and stack[0] is self._run:
-            self._push(stack, "step", f"step {next(self._steps)}", None, self._step_from)
+            self._push(stack, "step", f"step {self._step}", None, self._step_from)
         return stack
 
     def _push(self, stack: list[Open], level: str, name: str, key: object, ts: int) -> Open:
@@ -144,9 +153,14 @@ class Spans:
         del stack[depth:]
         if self._step_is_over and len(stack) == 2 and stack[0] is self._run:
             self._step_is_over = False
-            self._step_from = end
             self._rows.append(self._row(stack.pop(), end))
+            self._next_step(end)
         return end
+
+    def _next_step(self, start: int) -> None:
+        self._step_from = start
+        self._step += 1
+        self._step_begins(self._step)
 
     def _row(self, span: Open, end: int) -> tuple[Any, ...]:
         ids = (span.span_id, span.parent_id)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 RUNS_LIMIT = 1 << 20
 """Above so many separate runs of bytes, coverage is bounded instead of enumerated."""
@@ -76,6 +77,8 @@ class _Block(NamedTuple):
         return True
 
     def starts(self) -> npt.NDArray[np.int64]:
+        import numpy as np
+
         starts = np.array([self.first], dtype=np.int64)
         for size, step in self.dimensions:
             starts = (starts[:, None] + np.arange(size, dtype=np.int64) * step).ravel()
@@ -101,6 +104,8 @@ def _block(view: View) -> _Block:
 
 def _union(blocks: list[_Block]) -> int:
     """Measure the union of all runs, as intervals sorted by their start."""
+    import numpy as np
+
     starts = np.concatenate([block.starts() for block in blocks])
     lengths = np.concatenate([np.full(block.runs, block.length) for block in blocks])
     order = np.argsort(starts, kind="stable")

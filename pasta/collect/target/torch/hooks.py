@@ -1,4 +1,4 @@
-"""Where PyTorch tells what it does: its dispatcher, module and optimizer hooks, and backward."""
+"""Where PyTorch tells of ranges: module and optimizer hooks, and the entrances to backward."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any, Protocol
 
 
 class Listener(Protocol):
-    """What hears of it; only `operator` may raise, and only what the operator raised."""
-
-    def operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run `operator` and return its result."""
+    """What hears of it; it must not raise."""
 
     def module_begins(self, module: Any) -> None:
         """Take note that the forward call of `module` begins."""
@@ -35,7 +32,7 @@ class Listener(Protocol):
 
 @contextlib.contextmanager
 def installed(listener: Listener) -> Iterator[None]:
-    """Let `listener` hear of everything inside the block."""
+    """Let `listener` hear of everything inside the block, on all threads."""
     from torch.nn.modules import module as modules
     from torch.optim import optimizer as optimizers
 
@@ -57,29 +54,7 @@ def installed(listener: Listener) -> Iterator[None]:
         for handle in handles:
             stack.callback(handle.remove)
         stack.enter_context(_backward_told(listener))
-        stack.enter_context(_dispatch_mode(listener))
         yield
-
-
-def _dispatch_mode(listener: Listener) -> Any:
-    """Return a mode that sees every operator below autograd, also on autograd's own threads."""
-    from torch.utils._python_dispatch import (
-        TorchDispatchMode,
-        is_traceable_wrapper_subclass_type,
-    )
-
-    class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(
-            self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            if operator.namespace == "profiler":
-                return operator(*args, **(kwargs or {}))
-            if any(map(is_traceable_wrapper_subclass_type, types)):
-                # A wrapper (as DTensor) goes first; what it does inside comes back here.
-                return NotImplemented
-            return listener.operator(operator, args, kwargs or {})
-
-    return OperatorMode()
 
 
 @contextlib.contextmanager

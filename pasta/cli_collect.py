@@ -1,0 +1,168 @@
+"""The commands that run programs: `pasta collect`, `pasta control`, and `-- COMMAND` of `run`."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pasta.errors import PastaError
+
+if TYPE_CHECKING:
+    from pasta.collect.recording import Recorded, Selection
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+collect_options: list[Callable[[Any], Any]] = [
+    click.option(
+        "--with", "collectors", multiple=True, metavar="NAME[:LEVEL],...",
+        help="Collectors and how closely they look, as torch:timeline.",
+    ),
+    click.option(
+        "--steps", metavar="A:B[:N]",
+        help="Record steps A to B only, and of those every Nth; counted from 0.",
+    ),
+    click.option("--seconds", type=click.FloatRange(min=0), help="Record for so long in all."),
+    click.option("--match", metavar="REGEX", help="Keep operators and kernels of such names only."),
+    click.option(
+        "--max-bytes", metavar="SIZE", help="Stop recording when the trace is as large, as 500M."
+    ),
+    click.option(
+        "--cycle", "cycle_seconds", type=click.FloatRange(min=0.05),
+        help="Longest cycle of PyTorch's profiler in seconds; a kill loses the open one.",
+    ),
+    click.option("--stacks", is_flag=True, help="Record Python call stacks of operators."),
+    click.option("--idle", is_flag=True, help="Record nothing until told to (pasta control)."),
+]  # fmt: skip
+
+
+def with_collect_options(function: Any) -> Any:
+    """Add the options that say what is recorded."""
+    for option in reversed(collect_options):
+        function = option(function)
+    return function
+
+
+@click.command("collect")
+@with_collect_options
+@click.option(
+    "-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the new trace."
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def collect(*, out: Path, command: Sequence[str], **options: Any) -> None:
+    """Run COMMAND under collectors and keep what they see as a trace.
+
+    \b
+      pasta collect -o t -- python train.py
+      pasta collect --with torch:timeline -o t -- torchrun --nproc-per-node 2 train.py
+      pasta collect --with torch:touch --steps 3:5 -o t -- python train.py
+    """  # noqa: D301 (\b keeps click from wrapping)
+    from pasta.collect.collectors import DEFAULT, parse_with
+
+    chosen = parse_with(options.pop("collectors")) or dict(DEFAULT)
+    recorded = record(command, out, chosen, options)
+    sys.exit(recorded.end.shell_code)
+
+
+def record(
+    command: Sequence[str], out: Path, chosen: dict[str, str], options: dict[str, Any]
+) -> Recorded:
+    """Run a command under collectors and say on the error stream what came of it."""
+    from pasta.collect.recording import record_command
+
+    recorded = record_command(command, out, chosen, selection(options))
+    click.echo(_summary(recorded), err=True)
+    if recorded.failure:
+        click.echo(f"pasta: {recorded.failure}", err=True)
+    return recorded
+
+
+def new_folder(tool: str) -> Path:
+    """Return a folder name for a trace that nobody named."""
+    now = datetime.datetime.now().astimezone()
+    return Path(f"pasta-{Path(tool).stem}-{now:%Y%m%d-%H%M%S}")
+
+
+def selection(options: dict[str, Any]) -> Selection:
+    """Return what the options select of a run."""
+    from pasta.collect.recording import Selection
+
+    match = options["match"]
+    if match is not None:
+        _check_pattern(match)
+    return Selection(
+        steps=_steps(options["steps"]),
+        seconds=options["seconds"],
+        match=match,
+        max_bytes=_size(options["max_bytes"]),
+        idle=options["idle"],
+        stacks=options["stacks"],
+        cycle_seconds=options["cycle_seconds"],
+    )
+
+
+def _steps(text: str | None) -> tuple[int, int | None, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d*):(\d*)(?::(\d+))?", text, re.ASCII)
+    if found is None:
+        raise PastaError(f"--steps {text}: expected FIRST:LAST or FIRST:LAST:EVERY, as 10:20:2")
+    first, last = int(found[1] or 0), int(found[2]) if found[2] else None
+    every = int(found[3] or 1)
+    if every < 1 or (last is not None and last < first):
+        raise PastaError(f"--steps {text}: selects no step; FIRST may not be beyond LAST")
+    return first, last, every
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
+        raise PastaError(f"--max-bytes {text}: expected a size, as 500M or 2GiB")
+    return int(found[1]) * _SIZES[found[2].upper()]
+
+
+def _check_pattern(pattern: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        re.compile(pattern)
+        pc.match_substring_regex(pa.array([""]), pattern)
+    except (re.error, pa.ArrowInvalid) as error:
+        raise PastaError(f"--match {pattern}: no regular expression ({error})") from error
+
+
+def _summary(recorded: Recorded) -> str:
+    rows = sum(recorded.rows.values())
+    tables = ", ".join(
+        f"{count:,} {table}" for table, count in recorded.rows.items() if table != "loss"
+    )
+    return f"pasta: {recorded.end}; trace in {recorded.path} ({rows:,} rows: {tables})"
+
+
+@click.command("control")
+@click.argument("pid", type=int)
+@click.argument("action", type=click.Choice(["start", "stop", "status"]))
+@click.option("--steps", type=click.IntRange(min=1), help="With start: record so many steps.")
+def control(*, pid: int, action: str, steps: int | None) -> None:
+    """Start or stop recording in a job that runs under `pasta collect`, or ask how it fares.
+
+    PID is the process id of `pasta collect` or of a program under it.
+    """
+    from pasta.collect import control as controls
+
+    if action == "status":
+        for name, value in controls.status(pid).items():
+            click.echo(f"{name}: {value}")
+        return
+    if steps is not None and action == "stop":
+        raise PastaError("--steps goes with start")
+    controls.ask(pid, record=action == "start", steps=steps)
+    click.echo(f"asked process {pid} to {action} recording" + (f" {steps} steps" if steps else ""))

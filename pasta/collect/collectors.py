@@ -1,0 +1,131 @@
+"""What can be collected from a running program: collectors, their levels and what these fill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pasta.errors import CollectError, did_you_mean
+
+ALWAYS = frozenset({"process", "thread", "loss"})
+
+
+@dataclass(frozen=True)
+class Level:
+    """How closely a collector looks.
+
+    Attributes:
+        tables: what it fills, beside `process`, `thread` and `loss`.
+        cost: what it costs, for people.
+        loses: what a kill can lose, for people.
+        maybe: tables that it fills where the program has what they hold.
+    """
+
+    tables: frozenset[str]
+    cost: str
+    loses: str
+    maybe: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Collector:
+    """A collector of running programs; its levels stand cheapest first, the default ahead of all.
+
+    Attributes:
+        name: what `--with` calls it.
+        about: what it records.
+        levels: level name -> level.
+    """
+
+    name: str
+    about: str
+    levels: Mapping[str, Level]
+
+
+_HOST = frozenset({"span", "memory"})
+_DEVICE = frozenset({"kernel", "copy", "call", "sync", "collective", "device"})
+
+COLLECTORS: dict[str, Collector] = {
+    "torch": Collector(
+        "torch",
+        "operators, modules, phases, steps and memory of PyTorch programs",
+        {
+            "operators": Level(
+                _HOST,
+                "about 1 us an operator with the native hook, about 15 us without",
+                "the last 0.1 s with the native hook, the open cycle (1 s) without",
+                frozenset({"device"}),
+            ),
+            "timeline": Level(
+                _HOST,
+                "what PyTorch's profiler costs: about 15 us an operator or kernel",
+                "the open cycle (2 s; --cycle)",
+                _DEVICE,
+            ),
+            "touch": Level(
+                _HOST | {"touch"},
+                "40 to 90 us an operator",
+                "the last 0.1 s",
+                frozenset({"device"}),
+            ),
+        },
+    ),
+}
+DEFAULT = {"torch": "operators"}
+
+Chosen = dict[str, str]
+"""Collector -> level."""
+
+
+def parse_with(texts: Iterable[str]) -> Chosen:
+    """Return what `--with NAME[:LEVEL],...` asks for.
+
+    Raises:
+        CollectError: there is no such collector or level, or one is asked for twice.
+    """
+    chosen: Chosen = {}
+    for text in texts:
+        for item in text.split(","):
+            name, _, level = item.strip().partition(":")
+            if name not in COLLECTORS:
+                raise CollectError(
+                    f"--with {item}: no collector '{name}'; there are {', '.join(COLLECTORS)}."
+                    f"{did_you_mean(name, COLLECTORS)}"
+                )
+            levels = COLLECTORS[name].levels
+            level = level or next(iter(levels))
+            if level not in levels:
+                raise CollectError(
+                    f"--with {item}: '{name}' has no level '{level}'; it has {', '.join(levels)}."
+                    f"{did_you_mean(level, levels)}"
+                )
+            if name in chosen:
+                raise CollectError(f"--with: '{name}' is given twice; one level for each collector")
+            chosen[name] = level
+    return chosen
+
+
+def collectors_for(required: Iterable[str], optional: Iterable[str]) -> Chosen:
+    """Return the cheapest level that fills all `required` tables and most `optional` ones.
+
+    Raises:
+        CollectError: no collector fills one of them, or no single level fills all.
+    """
+    wanted = set(required) - ALWAYS
+    hoped = set(optional) - ALWAYS
+    if not wanted and not hoped:
+        return dict(DEFAULT)
+    best: tuple[int, Chosen] | None = None
+    for collector in COLLECTORS.values():
+        for name, level in collector.levels.items():
+            filled = level.tables | level.maybe
+            if wanted <= filled:
+                score = len(hoped & filled) if not wanted else 0
+                if best is None or score > best[0]:
+                    best = (score, {collector.name: name})
+    if best is None:
+        raise CollectError(
+            f"no collector fills {', '.join(sorted(wanted))} in one execution;"
+            " choose with --with, or give the tool a trace: --trace DIR"
+        )
+    return best[1]

@@ -1,0 +1,74 @@
+"""What is known only when a live trace is finished: spans that ended, totals, what a row lacked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from pasta.trace_merge import Transform
+
+
+def ended_spans(spans: pl.DataFrame) -> pl.DataFrame:
+    """Drop the row of a span that was written while it was open, where one with its end is there.
+
+    Both have one start, so that they meet in one slice.
+    """
+    open_ones = pl.col("dur").is_null() & (pl.col("span_id") > 0)
+    ended = spans.filter(pl.col("dur").is_not_null(), pl.col("span_id") > 0)
+    kept = spans.filter(open_ones).join(ended, on=["pid", "span_id"], how="anti")
+    kept = kept.unique(["pid", "span_id"], maintain_order=True)
+    return pl.concat([spans.filter(~open_ones), kept]).sort("ts", maintain_order=True)
+
+
+def combined(keys: list[str]) -> Transform:
+    """Return what makes one row of those with equal `keys`, of the last known values."""
+
+    def combine(rows: pl.DataFrame) -> pl.DataFrame:
+        rest = pl.exclude(keys).drop_nulls().last()
+        return rows.group_by(keys, maintain_order=True).agg(rest).select(rows.columns)
+
+    return combine
+
+
+def processes(ended: Mapping[int, int], exit_codes: Mapping[int, int]) -> Transform:
+    """Return what makes one row of each process, with its end.
+
+    Args:
+        ended: pid -> when it was last heard of, in ns, for those that did not say it themselves.
+        exit_codes: pid -> exit code, negative for a signal, where it is known.
+    """
+
+    def complete(rows: pl.DataFrame) -> pl.DataFrame:
+        pid = pl.col("pid")
+        heard = pid.replace_strict(dict(ended), default=None, return_dtype=pl.Int64)
+        code = pid.replace_strict(dict(exit_codes), default=None, return_dtype=pl.Int32)
+        return combined(["pid"])(rows).with_columns(
+            pl.col("ended").fill_null(heard), exit_code=pl.col("exit_code").fill_null(code)
+        )
+
+    return complete
+
+
+def running_totals() -> Transform:
+    """Return what fills `total_allocated` where it is null: live bytes by process and device.
+
+    Totals are formed in the order of time, once that is certain: a finaliser may run between the
+    reading of the clock for another event and that event's row.
+    """
+    carried: dict[tuple[int, int], int] = {}
+
+    def fill(events: pl.DataFrame) -> pl.DataFrame:
+        change = pl.when(pl.col("event") == "allocate").then("bytes").otherwise(-pl.col("bytes"))
+        keys = ["pid", "device"]
+        before = pl.Series(
+            [carried.get(key, 0) for key in events.select(keys).iter_rows()], dtype=pl.Int64
+        )
+        total = change.cum_sum().over(keys) + before
+        filled = events.with_columns(pl.col("total_allocated").fill_null(total))
+        sums = events.group_by(keys).agg(change.sum().alias("change"))
+        for pid, device, by in sums.iter_rows():
+            carried[pid, device] = carried.get((pid, device), 0) + by
+        return filled
+
+    return fill

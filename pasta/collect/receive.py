@@ -1,0 +1,145 @@
+"""Receiving what recorded processes write: batches of the channel become the tables of a trace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pasta.collect.channel import Channel
+from pasta.collect.channel_ring import Batch, Producer
+from pasta.collect.live_tables import combined, ended_spans, processes, running_totals
+from pasta.collect.losses import Losses
+from pasta.collect.wire import FILE, TEXT, TEXTS, Decoder
+from pasta.schema import arrow_schema
+from pasta.trace import RANK_FOLDER
+from pasta.trace_writer import PartWriter
+
+FILE_SECONDS = 1.0
+"""How long rows wait before they are in a file that a reader sees."""
+_UNKNOWN_TEXT = "cells whose text did not arrive: null"
+
+Listener = Callable[[str, pa.Table], None]
+
+
+class Receiver:
+    """Turns batches into the tables of a trace, in a folder for each rank.
+
+    Args:
+        channel: where batches come from.
+        folder: the trace.
+        clock: the trace's clock, in ns.
+
+    Attributes:
+        rows: rows by table so far.
+        listeners: called with each table's new rows; for analysis while the program runs.
+        processes: (rank, pid) -> when it was last heard of, in ns.
+        failure: why rows could not be written; empty: all were.
+        importing: whether files wait to be imported.
+    """
+
+    def __init__(self, channel: Channel, folder: Path, clock: Callable[[], int]) -> None:
+        self.rows: dict[str, int] = {}
+        self.listeners: list[Listener] = []
+        self.processes: dict[tuple[int, int], int] = {}
+        self.failure = ""
+        self.importing = False
+        self._channel = channel
+        self._folder = folder
+        self._clock = clock
+        self._losses = Losses("channel")
+        self._decoders: dict[str, Decoder] = {}
+        self._parts: dict[int, PartWriter] = {}
+        self._lock = threading.Lock()
+        self._rolled = time.monotonic()
+
+    def receive(self, seconds: float) -> bool:
+        """Take what comes within `seconds`; tell whether anything did."""
+        batch = self._channel.wait(seconds)
+        received = batch is not None
+        until = time.monotonic() + FILE_SECONDS
+        while batch is not None:
+            with batch:
+                self._take(batch)
+            batch = self._channel.poll() if time.monotonic() < until else None
+        if time.monotonic() - self._rolled >= FILE_SECONDS:
+            self._rolled = time.monotonic()
+            with self._lock:
+                for part in self._parts.values():
+                    part.roll()
+        return received
+
+    def append(self, rank: int, table: str, rows: pa.Table) -> None:
+        """Append rows to a table of a rank's part, and tell the listeners of them."""
+        with self._lock:
+            self._part(rank).append(table, rows)
+            self.rows[table] = self.rows.get(table, 0) + rows.num_rows
+        for listener in self.listeners:
+            listener(table, rows)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the trace's files so far."""
+        return sum(part.bytes for part in self._parts.values())
+
+    def finish(self, exit_codes: Mapping[int, int]) -> list[int]:
+        """Sort and complete the tables; return the ranks.
+
+        Args:
+            exit_codes: pid -> exit code, negative for a signal, of the processes it is known of.
+        """
+        self._count_losses()
+        for rank, part in self._parts.items():
+            ended = {pid: at for (of, pid), at in self.processes.items() if of == rank}
+            part.rewrite("process", processes(ended, exit_codes))
+            part.rewrite("thread", combined(["pid", "tid"]))
+            part.rewrite("device", combined(["pid", "device"]))
+            part.finish({"span": ended_spans, "memory": running_totals()})
+            self.rows.update(part.rows)
+        return sorted(self._parts)
+
+    def _take(self, batch: Batch) -> None:
+        producer = batch.producer
+        self.processes[producer.rank, producer.pid] = self._clock()
+        decoder = self._decoders.get(batch.ring)
+        if decoder is None:
+            decoder = self._decoders[batch.ring] = Decoder(producer.rank, producer.pid)
+        if batch.table in (TEXT, TEXTS):
+            decoder.learn(batch.table, batch.rows)
+        elif batch.table == FILE:
+            self._import(producer, batch.rows.to_pylist())
+        else:
+            self.append(producer.rank, batch.table, decoder.rows(batch.table, batch.rows))
+
+    def _import(self, producer: Producer, files: list[dict[str, Any]]) -> None:
+        raise NotImplementedError
+
+    def _part(self, rank: int) -> PartWriter:
+        if rank not in self._parts:
+            folder = self._folder / RANK_FOLDER.format(rank)
+            self._parts[rank] = PartWriter(folder, file_seconds=FILE_SECONDS)
+        return self._parts[rank]
+
+    def _count_losses(self) -> None:
+        for loss in self._channel.losses():
+            self._append_loss(loss.producer, loss.reason, loss.rows or loss.batches, loss.first_ts)
+        unknown = sum(decoder.unknown for decoder in self._decoders.values())
+        if unknown:
+            self._append_loss(Producer(0, 0, 0), _UNKNOWN_TEXT, unknown, None)
+
+    def _append_loss(
+        self, producer: Producer, reason: str, count: int, first_ts: int | None
+    ) -> None:
+        row = {
+            "rank": producer.rank,
+            "pid": producer.pid,
+            "collector": "channel",
+            "reason": reason,
+            "count": count,
+            "first_ts": first_ts,
+        }
+        self.append(producer.rank, "loss", pa.Table.from_pylist([row], schema=arrow_schema("loss")))

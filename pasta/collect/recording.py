@@ -1,0 +1,321 @@
+"""Recording a program: it runs once under collectors, and what they see becomes a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from pasta.collect.channel import Channel
+from pasta.collect.collectors import COLLECTORS, Chosen
+from pasta.collect.control import write_control, write_status
+from pasta.collect.launch import End, Program, check_command
+from pasta.collect.receive import Receiver
+from pasta.collect.shared_trace import SharedTrace
+from pasta.collect.target.ranks import Place, place, run_id
+from pasta.collect.target.session import CHANNEL, SETTINGS
+from pasta.collect.wire import WIRE_TABLES
+from pasta.schema import arrow_schema
+from pasta.trace import RANK_FOLDER
+from pasta.trace_writer import TraceWriter
+
+SITE = Path(__file__).parent / "target" / "site"
+SLOTS, SLOT_BYTES = 16, 1 << 19
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 1.0
+_STATUS_SECONDS = 1.0
+_OUTLIVED = "processes that outlive the command: recorded up to its end"
+_FULL = "the trace has reached its byte limit: recording was switched off"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of the run is recorded.
+
+    Attributes:
+        steps: first step, last step (`None`: to the end), and every how many-th of them.
+        seconds: record for so long in all.
+        match: regular expression (RE2) that names of operators and kernels must contain.
+        max_bytes: stop when the trace's files are so large.
+        idle: record nothing until asked to (`pasta control`, `pasta.start()`).
+        stacks: record Python call stacks of operators.
+        cycle_seconds: how long a cycle of PyTorch's profiler lasts at most.
+    """
+
+    steps: tuple[int, int | None, int] | None = None
+    seconds: float | None = None
+    match: str | None = None
+    max_bytes: int | None = None
+    idle: bool = False
+    stacks: bool = False
+    cycle_seconds: float | None = None
+
+    def in_program(self) -> dict[str, Any]:
+        """Return what the program itself is told of it."""
+        return {"steps": self.steps, "seconds": self.seconds, "idle": self.idle}
+
+    def in_collectors(self) -> dict[str, Any]:
+        """Return what each collector in the program is told of it."""
+        options = {
+            "match": self.match,
+            "stacks": self.stacks or None,
+            "cycle_seconds": self.cycle_seconds,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+class Reception:
+    """The analysis side of a recording: its channel, and the trace that it fills.
+
+    A context manager, which removes the channel.
+
+    Args:
+        out: the trace's folder.
+        command: what is recorded, for people.
+        chosen: collector -> level.
+        selection: what of the run is recorded.
+
+    Attributes:
+        path: the trace, absolute.
+        channel: where the program writes.
+        receiver: what turns it into tables.
+
+    Raises:
+        TraceError: `out` holds something else.
+        CollectError: shared memory has no room.
+    """
+
+    def __init__(self, out: Path, command: str, chosen: Chosen, selection: Selection) -> None:
+        self.path = out.absolute()
+        self._command = command
+        self._chosen = chosen
+        self._selection = selection
+        self._place = place(os.environ)
+        self._offset = epoch_offset()
+        self._began = self.clock()
+        self.channel = Channel.create("run", slots=SLOTS, slot_bytes=SLOT_BYTES, tables=WIRE_TABLES)
+        try:
+            self._trace = _open_trace(self.path, self._info(), self._place)
+        except BaseException:
+            self.channel.close()
+            raise
+        self.receiver = Receiver(self.channel, self.path, self.clock)
+        self._told_status = 0.0
+        self._full = False
+
+    def clock(self) -> int:
+        """Return the time in ns since the epoch, on the trace's clock."""
+        return time.monotonic_ns() + self._offset
+
+    @property
+    def seconds(self) -> float:
+        """How long the recording has gone on."""
+        return (self.clock() - self._began) / 1e9
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the session in a program reads: clock, selection, collectors."""
+        each = self._selection.in_collectors()
+        collectors = {name: {"level": level, **each} for name, level in self._chosen.items()}
+        return {"offset": self._offset, **self._selection.in_program(), **collectors}
+
+    def status(self) -> dict[str, Any]:
+        """Return how the recording fares."""
+        return {
+            "command": self._command,
+            "path": str(self.path),
+            "seconds": round(self.seconds, 1),
+            "rows": self.receiver.rows,
+            "bytes": self.receiver.bytes,
+            "processes": len(self.receiver.processes),
+            "fill": round(self.channel.fill, 3),
+            "losses": sum(loss.rows or loss.batches for loss in self.channel.losses()),
+        }
+
+    def receive(self, seconds: float = _LOOK_SECONDS) -> bool:
+        """Take what comes within `seconds`; tell whether anything did."""
+        received = self.receiver.receive(seconds)
+        now = time.monotonic()
+        if now - self._told_status >= _STATUS_SECONDS:
+            self._told_status = now
+            write_status(self.channel.folder, self.status())
+            limit = self._selection.max_bytes
+            if limit is not None and not self._full and self.receiver.bytes >= limit:
+                self._full = True
+                write_control(self.channel.folder, record=False)
+                self._append_loss(_FULL, 1)
+        return received
+
+    def receive_rest(self) -> None:
+        """Take what is left; processes that still run are waited for as long as they write."""
+        quiet_since = time.monotonic()
+        while self.channel.producers or self.receiver.importing:
+            if self.receive() or self.receiver.importing:
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since >= _GRACE_SECONDS:
+                self._append_loss(_OUTLIVED, self.channel.producers)
+                return
+
+    def finish(self, ended: str, exit_codes: Mapping[int, int]) -> None:
+        """Complete the trace.
+
+        Args:
+            ended: how the program ended.
+            exit_codes: pid -> exit code, negative for a signal, of processes it is known of.
+        """
+        for pid in exit_codes:
+            self._append("process", [self._process(pid)])
+        ranks = self.receiver.finish(exit_codes)
+        if isinstance(self._trace, SharedTrace):
+            self._trace.finish(ended=ended)
+            return
+        if len(ranks) == 1:
+            _flatten(self.path, ranks[0])
+        self._trace.finish(ended=ended, ranks=ranks)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.channel.close()
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "command": self._command,
+            "host": socket.gethostname(),
+            "collectors": [
+                {
+                    "name": f"{name}:{level}",
+                    "cost": COLLECTORS[name].levels[level].cost,
+                    "a kill loses": COLLECTORS[name].levels[level].loses,
+                    **self._selection.in_collectors(),
+                }
+                for name, level in self._chosen.items()
+            ],
+            "selection": self._selection.in_program(),
+            "clock": {"name": "CLOCK_MONOTONIC", "epoch_offset_ns": self._offset},
+        }
+
+    def _process(self, pid: int) -> dict[str, Any]:
+        return {
+            "pid": pid,
+            "parent_pid": os.getpid(),
+            "host": socket.gethostname(),
+            "command": self._command,
+            "world_size": self._place.world_size,
+            "started": self._began,
+            "ended": self.clock(),
+            "stack_id": 0,
+        }
+
+    def _append_loss(self, reason: str, count: int) -> None:
+        row = {"pid": os.getpid(), "collector": "pasta", "reason": reason, "count": count}
+        self._append("loss", [{**row, "first_ts": self.clock()}])
+
+    def _append(self, table: str, rows: list[dict[str, Any]]) -> None:
+        rank = self._place.rank
+        rows = [{"rank": rank, **row} for row in rows]
+        self.receiver.append(rank, table, pa.Table.from_pylist(rows, schema=arrow_schema(table)))
+
+
+@dataclass
+class Recorded:
+    """What came of a recording.
+
+    Attributes:
+        path: the trace.
+        end: how the program ended.
+        rows: rows by table.
+        failure: why part of what arrived could not be written; empty: all was.
+    """
+
+    path: Path
+    end: End
+    rows: dict[str, int] = field(default_factory=dict)
+    failure: str = ""
+
+
+Watcher = Callable[[Reception], None]
+
+
+def record_command(
+    command: Sequence[str],
+    out: Path,
+    chosen: Chosen,
+    selection: Selection,
+    watchers: Sequence[Watcher] = (),
+) -> Recorded:
+    """Run a command under collectors and keep what they see as a trace.
+
+    Args:
+        command: program and arguments.
+        out: folder of the trace, absent or empty.
+        chosen: collector -> level.
+        selection: what of the run is recorded.
+        watchers: called many times a second while the program runs.
+
+    Raises:
+        CollectError: there is no such program.
+        TraceError: `out` holds something.
+    """
+    check_command(command)
+    with Reception(out, shlex.join(command), chosen, selection) as reception:
+        with Program(command, _environment(reception)) as program:
+            while (end := program.ended()) is None:
+                reception.receive()
+                for watcher in watchers:
+                    watcher(reception)
+            reception.receive_rest()
+        reception.finish(str(end), {program.pid: end.code})
+        receiver = reception.receiver
+        return Recorded(reception.path, end, receiver.rows, receiver.failure)
+
+
+def _environment(reception: Reception) -> dict[str, str]:
+    """Return the environment of a program that is recorded; docs/collecting.md describes it."""
+    environment = dict(os.environ)
+    others = [
+        part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part != str(SITE)
+    ]
+    environment["PYTHONPATH"] = os.pathsep.join([str(SITE), *filter(None, others)])
+    environment[CHANNEL] = str(reception.channel.folder)
+    environment[SETTINGS] = json.dumps(reception.settings())
+    environment.setdefault("KINETO_LOG_LEVEL", "6")
+    return environment
+
+
+def epoch_offset() -> int:
+    """Return what takes the monotonic clock to the time since the epoch, in ns."""
+    before = time.monotonic_ns()
+    epoch = time.time_ns()
+    return epoch - (before + time.monotonic_ns()) // 2
+
+
+def _open_trace(out: Path, info: Mapping[str, Any], where: Place) -> TraceWriter | SharedTrace:
+    if where.world_size > 1:
+        return SharedTrace(out, info, where, run_id(os.environ))
+    return TraceWriter(out, info)
+
+
+def _flatten(trace: Path, rank: int) -> None:
+    """Move the tables of a run's only rank to the trace's root."""
+    folder = trace / RANK_FOLDER.format(rank)
+    if not folder.exists():
+        return
+    for table in folder.iterdir():
+        table.rename(trace / table.name)
+    shutil.rmtree(folder)

@@ -1,0 +1,109 @@
+"""A trace whose ranks are written by several launchers, as under srun or mpirun.
+
+Whoever comes first makes `trace.json`; each writes a folder of its rank with a `part.json` in it
+when it has finished, and whoever sees that all are there marks the trace complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pasta.collect.target.ranks import Place
+from pasta.errors import TraceError
+from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
+from pasta.trace_writer import new_manifest
+
+PART = "part.json"
+
+
+class SharedTrace:
+    """One rank's share in a trace.
+
+    Args:
+        path: the trace, made by whoever comes first.
+        info: what goes into `trace.json`, if this is the first.
+        place: rank and world size.
+        run_id: what all ranks of the run have in common; `None`: the parent process and its start.
+
+    Raises:
+        TraceError: the folder holds something else, or this rank's share.
+    """
+
+    def __init__(
+        self, path: Path, info: Mapping[str, Any], place: Place, run_id: str | None
+    ) -> None:
+        self.path = path
+        self._place = place
+        self._run_id = run_id or _parent()
+        path.mkdir(parents=True, exist_ok=True)
+        content = new_manifest({**info, "run_id": self._run_id, "world_size": place.world_size})
+        if not _create(path / MANIFEST, content):
+            self._check_manifest()
+        self._folder = path / RANK_FOLDER.format(place.rank)
+        try:
+            self._folder.mkdir()
+        except FileExistsError as error:
+            raise TraceError(
+                f"{path}: rank {place.rank} is there already; choose another -o"
+            ) from error
+
+    def finish(self, **info: Any) -> None:
+        """Write what is known of this rank's end; the last one completes the trace."""
+        _replace(self._folder / PART, {"rank": self._place.rank, **info})
+        parts = [json.loads(file.read_bytes()) for file in self.path.glob(f"{RANK_GLOB}/{PART}")]
+        if len(parts) < self._place.world_size:
+            return
+        parts.sort(key=lambda part: part["rank"])
+        manifest = json.loads((self.path / MANIFEST).read_bytes())
+        ends = {part["ended"] for part in parts}
+        ended = (
+            ends.pop()
+            if len(ends) == 1
+            else "; ".join(
+                f"rank {part['rank']}: {part['ended']}"
+                for part in parts
+                if part["ended"] != "exit 0"
+            )
+        )
+        ranks = [part["rank"] for part in parts]
+        _replace(
+            self.path / MANIFEST, {**manifest, "ended": ended, "ranks": ranks, "state": "complete"}
+        )
+
+    def _check_manifest(self) -> None:
+        try:
+            known = json.loads((self.path / MANIFEST).read_bytes()).get("run_id")
+        except (OSError, ValueError):
+            known = None
+        if known != self._run_id:
+            raise TraceError(f"{self.path}: holds a trace of another run; choose another -o")
+
+
+def _create(path: Path, content: Mapping[str, Any]) -> bool:
+    """Make a file that is complete as soon as it has its name; `False`: somebody else did."""
+    hidden = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    try:
+        os.link(hidden, path)
+    except FileExistsError:
+        return False
+    finally:
+        hidden.unlink()
+    return True
+
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    hidden = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    hidden.rename(path)
+
+
+def _parent() -> str:
+    """Return what tells the process that started this one from all others of this machine."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8", errors="replace")
+    started = stat.rpartition(")")[2].split()[19]
+    return f"parent={os.uname().nodename}/{os.getppid()}/{started}"

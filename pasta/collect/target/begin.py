@@ -1,0 +1,34 @@
+"""Where recording begins in a program: right before it imports pasta, right after it imports torch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from . import annotate
+from .session import Session, current
+
+_SHARED = {"pasta.collect.target.annotate": annotate}
+
+
+def begin() -> Session | None:
+    """Begin the session, and let `import pasta` find its list of who listens to annotations."""
+    for name, module in _SHARED.items():
+        sys.modules.setdefault(name, module)
+    return current()
+
+
+def after_import(name: str) -> None:
+    """Let what records the module `name` begin, now that it is there."""
+    session = begin()
+    if session is None:
+        return
+    settings: dict[str, Any] | None = session.settings.get(name)
+    if name == "torch" and settings is not None:
+        session.guarded("torch", _begin_torch, session, settings)
+
+
+def _begin_torch(session: Session, settings: dict[str, Any]) -> None:
+    from .torch.collector import TorchCollector
+
+    session.add_collector(TorchCollector(session, settings))

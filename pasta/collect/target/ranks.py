@@ -1,0 +1,52 @@
+"""Which rank a process is of, as launchers tell by environment variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_LAUNCHERS = (
+    # (rank, local rank, world size): torchrun and accelerate, Slurm, Open MPI, MPICH, MVAPICH
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
+)
+_RUN_IDS = (
+    ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+    ("PMIX_NAMESPACE",),
+    ("OMPI_MCA_ess_base_jobid",),
+    ("PMI_JOBID",),
+    ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"),
+)
+
+
+class Place(NamedTuple):
+    """Where a process stands among those that run together."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+
+
+def place(environment: Mapping[str, str]) -> Place:
+    """Return a process's place; the first launcher whose rank and size make sense is believed."""
+    for names in _LAUNCHERS:
+        rank, local_rank, world_size = (_number(environment.get(name)) for name in names)
+        if rank is not None and world_size is not None and rank < world_size:
+            return Place(rank, rank if local_rank is None else local_rank, world_size)
+    return Place(0, 0, 1)
+
+
+def run_id(environment: Mapping[str, str]) -> str | None:
+    """Return what all ranks of one run have in common and no other run has; `None`: unknown."""
+    for names in _RUN_IDS:
+        values = [environment.get(name) for name in names]
+        if all(values):
+            return f"{names[0]}={'/'.join(map(str, values))}"
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -1,0 +1,1 @@
+"""The PyTorch collector: all that runs inside a program that uses PyTorch."""

@@ -1,0 +1,65 @@
+"""The PyTorch collector inside a program: ranges at every level, operators as the level says."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from ..session import Collector, Session
+from . import hooks
+from .devices import Devices
+from .ranges import Ranges
+
+OPERATORS, TIMELINE, TOUCH = "operators", "timeline", "touch"
+
+
+class TorchCollector:
+    """Records what PyTorch does in this process, at one level.
+
+    Args:
+        session: takes the rows.
+        settings: `level`, and the options of that level.
+    """
+
+    def __init__(self, session: Session, settings: dict[str, Any]) -> None:
+        import torch
+
+        level = settings.get("level", OPERATORS)
+        session.describe(f"torch:{level}", f"torch {torch.__version__}")
+        self._operators = _operators(session, level, settings)
+        self.ranges = Ranges(session, getattr(self._operators, "adopt", None))
+        self._hooks = contextlib.ExitStack()
+        self._installed = False
+        self._devices = Devices(session)
+        session.each_flush(self._devices.write_once)
+        if session.recording:
+            self._install()
+
+    def start(self) -> None:
+        """Record from here on."""
+        self._install()
+        self._operators.start()
+
+    def stop(self) -> None:
+        """Record no more; the hooks stay, as they count the steps."""
+        self._operators.stop()
+
+    def close(self) -> None:
+        """Take the hooks away, and hand over what is left."""
+        self._hooks.close()
+        self._operators.close()
+        self._devices.write_once()
+
+    def _install(self) -> None:
+        if not self._installed:
+            self._installed = True
+            self._hooks.enter_context(hooks.installed(self.ranges))
+
+
+def _operators(session: Session, level: str, settings: dict[str, Any]) -> Collector:
+    """Return what records operators at `level`."""
+    if level == TOUCH:
+        from .operators import TouchOperators
+
+        return TouchOperators(session)
+    raise NotImplementedError(level)

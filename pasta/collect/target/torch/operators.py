@@ -1,0 +1,163 @@
+"""Level `touch`: every operator below autograd, with what it reads and writes."""
+
+# ruff: noqa: SLF001 - PyTorch has no public names for what is needed here
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..session import Session
+from . import touch
+from .memory import MEMORY_COLUMNS, Storages
+from .touch import TOUCH_COLUMNS, Operand, Signature
+
+NO_SEQUENCE = 1 << 63
+"""From here on, an autograd node's number means that its operator has none in forward."""
+
+
+class TouchOperators:
+    """Operators told by PyTorch's dispatcher, on the thread that starts it and on autograd's.
+
+    Args:
+        session: takes the rows.
+
+    Attributes:
+        active: whether operators are recorded; they run either way.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._guarded = session.guarded
+        self._clock = session.clock
+        self._touches = session.rows(
+            "touch", TOUCH_COLUMNS, launch_id=0, space="tensor", granularity=1
+        )
+        memory = session.rows("memory", MEMORY_COLUMNS, space="tensor", stack_id=0)
+        self._storages = Storages(memory, session.losses, session.clock, _reserved_bytes)
+        self._autograd = threading.local()
+        self._mode: Any = None
+        self.active = False
+
+    def start(self) -> None:
+        """Record from here on; on the main thread only, as the mode belongs to a thread."""
+        if self._mode is None:
+            self._mode = _dispatch_mode(self)
+            self._mode.__enter__()
+            self._autograd_sequence()
+        self.active = True
+
+    def stop(self) -> None:
+        """Record no more; the mode stays where the program has put another on top of it."""
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        self.active = False
+        if self._mode is not None and _get_current_dispatch_mode() is self._mode:
+            self._mode.__exit__(None, None, None)
+            self._mode = None
+
+    def close(self) -> None:
+        """Forget all storages: what still lives gets no release."""
+        self.active = False
+        self._storages.close()
+
+    def adopt(self, module: Any) -> None:
+        """Take note of the parameters and buffers of a model that is first called."""
+        if not self.active:
+            return
+        for tensor in (*module.parameters(), *module.buffers()):
+            storage = self._storages.storage(tensor)
+            if storage is not None:
+                self._storages.existing(storage)
+
+    def operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run `operator` between two looks at the clock."""
+        if not self.active:
+            return operator(*args, **kwargs)
+        before = self._guarded("operator", self._before_operator, operator, args, kwargs)
+        result = None
+        start = self._clock()
+        try:
+            result = operator(*args, **kwargs)
+        finally:
+            end = self._clock()
+            if before is not None:
+                self._guarded("operator", self._after_operator, before, result, start, end)
+        self._session.flush_if_full()
+        return result
+
+    def _before_operator(
+        self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Signature, list[Operand], int | None]:
+        import torch
+
+        with torch._C.DisableTorchFunction():
+            called = touch.signature(operator)
+            given = touch.operands(called, args, kwargs, self._storages)
+            return called, given, self._autograd_sequence()
+
+    def _after_operator(
+        self,
+        before: tuple[Signature, list[Operand], int | None],
+        result: Any,
+        start: int,
+        end: int,
+    ) -> None:
+        import torch
+
+        called, given, sequence = before
+        with torch._C.DisableTorchFunction():
+            inputs = touch.describe(called, given)
+            span_id = self._session.spans.closed(called.name, start, end, sequence, inputs)
+            inside = max(start, end - 1)
+            found = touch.touches(called, given, result, self._storages, inside)
+            touch.append(self._touches, self._session.losses, span_id, found, end)
+
+    def _autograd_sequence(self) -> int | None:
+        """Return the number of the autograd node that runs, or that this operator just got.
+
+        Autograd counts nodes on each thread: an operator got one if the count has gone up since
+        the operator before it.
+        """
+        import torch
+
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            number = int(node._sequence_nr())
+            return number if number < NO_SEQUENCE else None
+        following = int(torch.autograd._get_sequence_nr())
+        made_a_node = following > getattr(self._autograd, "sequence", following)
+        self._autograd.sequence = following
+        return following - 1 if made_a_node else None
+
+
+def _dispatch_mode(operators: TouchOperators) -> Any:
+    """Return a mode that sees every operator below autograd, also on autograd's own threads."""
+    from torch.utils._python_dispatch import (
+        TorchDispatchMode,
+        is_traceable_wrapper_subclass_type,
+    )
+
+    class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if operator.namespace == "profiler":
+                return operator(*args, **(kwargs or {}))
+            if any(map(is_traceable_wrapper_subclass_type, types)):
+                # A wrapper (as DTensor) goes first; what it does inside comes back here.
+                return NotImplemented
+            return operators.operator(operator, args, kwargs or {})
+
+    return OperatorMode()
+
+
+def _reserved_bytes(device: Any) -> int | None:
+    """Return what PyTorch's caching allocator holds on `device`; `None`: it has no such count."""
+    import torch
+
+    if device.type != "cuda":
+        return None
+    statistics = torch.cuda.memory_stats_as_nested_dict(device)
+    held: int | None = statistics.get("reserved_bytes", {}).get("all", {}).get("current")
+    return held

@@ -1,0 +1,110 @@
+"""The tables of the channel: those of a trace, with texts interned by each producer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from pasta.schema import TABLES, arrow_schema
+
+TEXT, TEXTS, FILE = "text", "texts", "file"
+_FROM_RING = ("rank", "pid")
+
+
+def _wire_field(field: pa.Field[Any]) -> pa.Field[Any]:
+    if pa.types.is_string(field.type):
+        return pa.field(f"{field.name}_{TEXT}", pa.uint32())
+    if pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
+        return pa.field(f"{field.name}_{TEXTS}", pa.uint32())
+    return pa.field(field.name, field.type)
+
+
+def _wire_schema(table: str) -> pa.Schema:
+    return pa.schema(
+        _wire_field(field) for field in arrow_schema(table) if field.name not in _FROM_RING
+    )
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+WIRE_TABLES: dict[str, pa.Schema] = {
+    **{table: _wire_schema(table) for table in TABLES},
+    TEXT: _schema(id=pa.uint32(), text=pa.string()),
+    TEXTS: _schema(id=pa.uint32(), texts=pa.list_(pa.string())),
+    FILE: _schema(path=pa.string(), kind=pa.string(), shift=pa.int64(), events=pa.uint64()),
+}
+"""What producers write: a trace's tables without `rank` and `pid`, which the ring knows; a column
+of texts is one of ids of rows of `text`, a column of lists of texts one of ids of rows of `texts`,
+both unique in their ring and written before their use, 0 for null; a row of `file` names a file
+that the reader imports and removes."""
+
+
+class Decoder:
+    """Turns batches of one producer into rows of a trace.
+
+    Attributes:
+        unknown: cells whose text never came; they are null.
+    """
+
+    def __init__(self, rank: int, pid: int) -> None:
+        self.unknown = 0
+        self._rank, self._pid = rank, pid
+        self._known = {TEXT: _Texts(pa.string()), TEXTS: _Texts(pa.list_(pa.string()))}
+
+    def learn(self, table: str, rows: pa.RecordBatch) -> None:
+        """Keep the texts that a batch of `text` or `texts` brings."""
+        self._known[table].add(rows.column("id").to_pylist(), rows.column(table).to_pylist())
+
+    def rows(self, table: str, batch: pa.RecordBatch) -> pa.Table:
+        """Return the batch as rows of the trace's table, copied out of shared memory."""
+        columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
+        names = set(batch.schema.names)
+        for field in arrow_schema(table):
+            wire = _wire_field(field).name
+            if field.name == "rank":
+                columns["rank"] = pa.repeat(pa.scalar(self._rank, field.type), batch.num_rows)
+            elif field.name == "pid":
+                columns["pid"] = pa.repeat(pa.scalar(self._pid, field.type), batch.num_rows)
+            elif wire in names and wire != field.name:
+                columns[field.name] = self._resolve(wire.rpartition("_")[2], batch.column(wire))
+            elif wire in names:
+                columns[field.name] = _copied(batch.column(wire))
+        return pa.Table.from_pydict(columns)
+
+    def _resolve(self, kind: str, ids: pa.Array[Any]) -> pa.Array[Any]:
+        resolved, unknown = self._known[kind].resolve(ids)
+        self.unknown += unknown
+        return resolved
+
+
+def _copied(column: pa.Array[Any]) -> pa.Array[Any]:
+    """Return a copy; the concatenation of one array alone would be that array."""
+    return pa.concat_arrays([column, column.slice(0, 0)])
+
+
+class _Texts:
+    """The texts of one ring by id; id 0 is null."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._values: list[Any] = [None]
+        self._array: pa.Array[Any] = pa.array(self._values, kind)
+
+    def add(self, ids: list[Any], values: list[Any]) -> None:
+        for number, value in zip(ids, values, strict=True):
+            if number == len(self._values):
+                self._values.append(value)
+
+    def resolve(self, ids: pa.Array[Any]) -> tuple[pa.Array[Any], int]:
+        """Return the texts, and how many ids are unknown."""
+        if len(self._array) < len(self._values):
+            fresh = pa.array(self._values[len(self._array) :], self._kind)
+            self._array = pa.concat_arrays([self._array, fresh])
+        numbers = ids.to_numpy(zero_copy_only=False)
+        known = numbers < len(self._array)
+        unknown = int((~known).sum())
+        places = pa.array(numbers, mask=~known) if unknown else ids
+        return self._array.take(places), unknown
