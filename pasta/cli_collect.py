@@ -140,11 +140,8 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _summary(recorded: Recorded) -> str:
-    rows = sum(recorded.rows.values())
-    tables = ", ".join(
-        f"{count:,} {table}" for table, count in recorded.rows.items() if table != "loss"
-    )
-    return f"pasta: {recorded.end}; trace in {recorded.path} ({rows:,} rows: {tables})"
+    tables = ", ".join(f"{table} {count:,}" for table, count in recorded.rows.items() if count)
+    return f"pasta: the program ended with {recorded.end}; trace in {recorded.path} ({tables})"
 
 
 @click.command("control")

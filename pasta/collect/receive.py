@@ -15,7 +15,7 @@ from pasta.collect.channel_ring import Batch, Producer
 from pasta.collect.live_tables import combined, ended_spans, processes, running_totals
 from pasta.collect.losses import Losses
 from pasta.collect.wire import FILE, TEXT, TEXTS, Decoder
-from pasta.schema import arrow_schema
+from pasta.schema import TABLES, arrow_schema
 from pasta.trace import RANK_FOLDER
 from pasta.trace_writer import PartWriter
 
@@ -99,7 +99,10 @@ class Receiver:
             part.rewrite("thread", combined(["pid", "tid"]))
             part.rewrite("device", combined(["pid", "device"]))
             part.finish({"span": ended_spans, "memory": running_totals()})
-            self.rows.update(part.rows)
+        self.rows = {
+            table: sum(part.rows.get(table, 0) for part in self._parts.values())
+            for table in TABLES
+        }
         return sorted(self._parts)
 
     def _take(self, batch: Batch) -> None:
