@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 import pasta
-from pasta.cli_collect import collect, control, new_folder, record, with_collect_options
+from pasta.cli_collect import (
+    collect,
+    control,
+    exit_code,
+    new_folder,
+    record,
+    with_collect_options,
+)
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
@@ -165,7 +172,7 @@ def _run_command(
     chosen = parse_with(collectors) or api.collectors_of(config, parameters)
     trace = new_folder(config) if out is None else out / "trace"
     recorded = record(command, trace, chosen, selected)
-    code = recorded.end.shell_code
+    code = exit_code(recorded)
     try:
         report = api.run_tool(
             config, str(trace), runs={}, engine=engine, out=out, parameters=parameters

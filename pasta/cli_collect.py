@@ -66,7 +66,7 @@ def collect(*, out: Path, command: Sequence[str], **options: Any) -> None:
 
     chosen = parse_with(options.pop("collectors")) or dict(DEFAULT)
     recorded = record(command, out, chosen, options)
-    sys.exit(recorded.end.shell_code)
+    sys.exit(exit_code(recorded))
 
 
 def record(
@@ -80,6 +80,11 @@ def record(
     if recorded.failure:
         click.echo(f"pasta: {recorded.failure}", err=True)
     return recorded
+
+
+def exit_code(recorded: Recorded) -> int:
+    """Return the program's own code, as a shell tells it; 1 where it did well but pasta did not."""
+    return recorded.end.shell_code or (1 if recorded.failure else 0)
 
 
 def new_folder(tool: str) -> Path:

@@ -68,16 +68,27 @@ class Receiver:
             batch = self._channel.poll() if time.monotonic() < until else None
         if time.monotonic() - self._rolled >= FILE_SECONDS:
             self._rolled = time.monotonic()
-            with self._lock:
-                for part in self._parts.values():
-                    part.roll()
+            self._write(self._roll)
         return received
 
+    def _write(self, action: Callable[[], None]) -> None:
+        """Do what writes files; a failure is kept, to be told at the end, and ends all writing."""
+        if self.failure:
+            return
+        try:
+            with self._lock:
+                action()
+        except (OSError, pa.ArrowException) as error:
+            why = " ".join(str(error).split())
+            self.failure = f"{self._folder}: incomplete, as it could not be written on ({why})"
+
     def append(self, rank: int, table: str, rows: pa.Table) -> None:
-        """Append rows to a table of a rank's part, and tell the listeners of them."""
-        with self._lock:
-            self._part(rank).append(table, rows)
-            self.rows[table] = self.rows.get(table, 0) + rows.num_rows
+        """Append rows to a table of a rank's part, and tell the listeners of them.
+
+        Where the disk takes no more, rows are taken and dropped, so that nobody waits for them.
+        """
+        self._write(lambda: self._part(rank).append(table, rows))
+        self.rows[table] = self.rows.get(table, 0) + rows.num_rows
         for listener in self.listeners:
             listener(table, rows)
 
@@ -93,6 +104,14 @@ class Receiver:
             exit_codes: pid -> exit code, negative for a signal, of the processes it is known of.
         """
         self._count_losses()
+        self._write(lambda: self._complete(exit_codes))
+        return sorted(self._parts)
+
+    def _roll(self) -> None:
+        for part in self._parts.values():
+            part.roll()
+
+    def _complete(self, exit_codes: Mapping[int, int]) -> None:
         for rank, part in self._parts.items():
             ended = {pid: at for (of, pid), at in self.processes.items() if of == rank}
             part.rewrite("process", processes(ended, exit_codes))
@@ -100,10 +119,8 @@ class Receiver:
             part.rewrite("device", combined(["pid", "device"]))
             part.finish({"span": ended_spans, "memory": running_totals()})
         self.rows = {
-            table: sum(part.rows.get(table, 0) for part in self._parts.values())
-            for table in TABLES
+            table: sum(part.rows.get(table, 0) for part in self._parts.values()) for table in TABLES
         }
-        return sorted(self._parts)
 
     def _take(self, batch: Batch) -> None:
         producer = batch.producer

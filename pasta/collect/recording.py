@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -147,7 +148,8 @@ class Reception:
         now = time.monotonic()
         if now - self._told_status >= _STATUS_SECONDS:
             self._told_status = now
-            write_status(self.channel.folder, self.status())
+            with contextlib.suppress(OSError):
+                write_status(self.channel.folder, self.status())
             limit = self._selection.max_bytes
             if limit is not None and not self._full and self.receiver.bytes >= limit:
                 self._full = True
@@ -175,6 +177,12 @@ class Reception:
         for pid in exit_codes:
             self._append("process", [self._process(pid)])
         ranks = self.receiver.finish(exit_codes)
+        try:
+            self._complete_manifest(ended, ranks)
+        except OSError as error:
+            self.receiver.failure = self.receiver.failure or f"{self.path}: {error}"
+
+    def _complete_manifest(self, ended: str, ranks: list[int]) -> None:
         if isinstance(self._trace, SharedTrace):
             self._trace.finish(ended=ended)
             return
