@@ -40,6 +40,7 @@ class Receiver:
         processes: (rank, pid) -> when it was last heard of, in ns.
         failure: why rows could not be written; empty: all were.
         importing: whether files wait to be imported.
+        spent_ns: what receiving and writing took.
     """
 
     def __init__(self, channel: Channel, folder: Path, clock: Callable[[], int]) -> None:
@@ -48,6 +49,7 @@ class Receiver:
         self.processes: dict[tuple[int, int], int] = {}
         self.failure = ""
         self.importing = False
+        self.spent_ns = 0
         self._channel = channel
         self._folder = folder
         self._clock = clock
@@ -63,8 +65,10 @@ class Receiver:
         received = batch is not None
         until = time.monotonic() + FILE_SECONDS
         while batch is not None:
+            began = time.monotonic_ns()
             with batch:
                 self._take(batch)
+            self.spent_ns += time.monotonic_ns() - began
             batch = self._channel.poll() if time.monotonic() < until else None
         if time.monotonic() - self._rolled >= FILE_SECONDS:
             self._rolled = time.monotonic()
@@ -104,7 +108,9 @@ class Receiver:
             exit_codes: pid -> exit code, negative for a signal, of the processes it is known of.
         """
         self._count_losses()
+        began = time.monotonic_ns()
         self._write(lambda: self._complete(exit_codes))
+        self.spent_ns += time.monotonic_ns() - began
         return sorted(self._parts)
 
     def _roll(self) -> None:

@@ -188,7 +188,8 @@ class Reception:
             return
         if len(ranks) == 1:
             _flatten(self.path, ranks[0])
-        self._trace.finish(ended=ended, ranks=ranks)
+        spent = {"write_seconds": self.receiver.spent_ns / 1e9}
+        self._trace.finish(ended=ended, ranks=ranks, spent=spent)
 
     def __enter__(self) -> Self:
         return self

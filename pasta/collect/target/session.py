@@ -38,6 +38,7 @@ _PROCESS_COLUMNS = (
     "framework",
     "stack_id",
 )
+_METRIC_COLUMNS = ("ts", "dur", "name", "value")
 _LOSS_COLUMNS = ("collector", "reason", "count", "first_ts")
 _TOO_MANY = "rows that came faster than they could be written: dropped"
 
@@ -77,6 +78,9 @@ class Collector(Protocol):
     def close(self) -> None:
         """Hand over what is left: the session ends."""
 
+    def forked(self) -> None:
+        """Record no more in this child, which was forked."""
+
 
 class Session:
     """What records this process.
@@ -93,6 +97,8 @@ class Session:
         losses: what could not be kept or trusted.
         active: whether the session goes on; false once it has closed.
         recording: whether ranges and operators are recorded now.
+        spent: what recording cost the program, in ns: `collect` in hooks, `transfer` in writing
+            to the channel.
     """
 
     def __init__(self, folder: str, settings: dict[str, Any], name: str | None = None) -> None:
@@ -103,7 +109,6 @@ class Session:
         self._world_size = where.world_size
         self._offset = int(settings.get("offset", 0))
         self.active = True
-        self.losses = Losses()
         self._collector = "session"
         self._framework = f"python {platform.python_version()}"
         self._name = name or command_line()
@@ -123,12 +128,15 @@ class Session:
         self._encoder = Encoder(self._writer.columns, self._writer.write)
         self._tables.clear()
         self._started = self.clock()
+        self.losses = Losses()
+        self.spent = {"collect": 0, "transfer": 0}
         self._selection = Selection(self.folder, self.settings)
         self.recording = self._selection.wants(self._started)
         self._span_rows = self.rows("span", SPAN_COLUMNS, external_id=0, stack_id=0)
         self._thread_rows = self.rows("thread", THREAD_COLUMNS, stack_id=0)
         self._process_rows = self.rows("process", _PROCESS_COLUMNS)
         self._loss_rows = self.rows("loss", _LOSS_COLUMNS)
+        self._metric_rows = self.rows("metric", _METRIC_COLUMNS, launch_id=0, unit="s")
         self.spans = Spans(
             self._name,
             self._span_rows,
@@ -254,6 +262,10 @@ class Session:
             self.guarded("close", collector.close)
         self._stop.set()
         self.guarded("span", self.spans.finish)
+        now = self.clock()
+        for name, spent in self.spent.items():
+            row = (self._started, now - self._started, f"pasta.{name}", spent / 1e9)
+            self._metric_rows.append(row)
         with self._flushing:
             self.guarded("write", self._flush)
             self.active = False
@@ -264,6 +276,8 @@ class Session:
         if not self.active:
             return
         remove_sink(self)
+        for collector in self._collectors:
+            self.guarded("fork", collector.forked)
         self._listeners.clear()
         self._collectors.clear()
         self._begin()
@@ -277,6 +291,11 @@ class Session:
             self.guarded("write", self.flush)
 
     def _flush(self) -> None:
+        began = time.monotonic_ns()
+        self._write_rows()
+        self.spent["transfer"] += time.monotonic_ns() - began
+
+    def _write_rows(self) -> None:
         for reason, count, first in self.losses.take():
             self._loss_rows.append((self._collector, reason, count, first))
         for rows in self._tables:

@@ -50,6 +50,10 @@ class TorchCollector:
         self._operators.close()
         self._devices.write_once()
 
+    def forked(self) -> None:
+        """Record no operators in this child; ranges go on."""
+        self._operators.forked()
+
     def _install(self) -> None:
         if not self._installed:
             self._installed = True

@@ -61,6 +61,10 @@ class TouchOperators:
         self.active = False
         self._storages.close()
 
+    def forked(self) -> None:
+        """Record no more: what is known of storages belongs to the parent."""
+        self.active = False
+
     def adopt(self, module: Any) -> None:
         """Take note of the parameters and buffers of a model that is first called."""
         if not self.active:
@@ -74,6 +78,7 @@ class TouchOperators:
         """Run `operator` between two looks at the clock."""
         if not self.active:
             return operator(*args, **kwargs)
+        began = self._clock()
         before = self._guarded("operator", self._before_operator, operator, args, kwargs)
         result = None
         start = self._clock()
@@ -83,6 +88,7 @@ class TouchOperators:
             end = self._clock()
             if before is not None:
                 self._guarded("operator", self._after_operator, before, result, start, end)
+            self._session.spent["collect"] += self._clock() - began - (end - start)
         self._session.flush_if_full()
         return result
 

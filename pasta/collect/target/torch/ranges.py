@@ -24,7 +24,6 @@ class Ranges:
 
     def __init__(self, session: Session, adopted: Callable[[Any], None] | None = None) -> None:
         self._session = session
-        self._spans = session.spans
         self._guarded = session.guarded
         self._adopted = adopted
         self._names = ModuleNames()
@@ -34,7 +33,7 @@ class Ranges:
     def step(self) -> None:
         """Begin a step here; from the first call on, optimizers no longer end steps."""
         self.steps_by_hand = True
-        self._guarded("step", self._spans.end_step)
+        self._guarded("step", self._session.spans.end_step)
 
     def module_begins(self, module: Any) -> None:
         """Open a module's span; the outermost one opens the forward phase."""
@@ -53,7 +52,7 @@ class Ranges:
 
     def backward_ends(self, key: object) -> None:
         """Close the backward phase."""
-        self._guarded("backward", self._spans.close, "phase", key)
+        self._guarded("backward", self._session.spans.close, "phase", key)
         self.in_backward.discard(threading.get_ident())
 
     def optimizer_begins(self, optimizer: Any) -> None:
@@ -63,22 +62,25 @@ class Ranges:
 
     def optimizer_ends(self, optimizer: Any) -> None:
         """Close the optimizer phase, and the step with it."""
-        self._guarded("optimizer", self._spans.close, "phase", id(optimizer))
+        self._guarded("optimizer", self._session.spans.close, "phase", id(optimizer))
         if not self.steps_by_hand:
-            self._guarded("step", self._spans.end_step)
+            self._guarded("step", self._session.spans.end_step)
 
     def _open_module(self, module: Any) -> None:
-        if not self._spans.is_open("module") and self._names.adopt(module) and self._adopted:
+        if (
+            not self._session.spans.is_open("module")
+            and self._names.adopt(module)
+            and self._adopted
+        ):
             self._adopted(module)
         self._open_phase("forward", id(module))
-        self._spans.open("module", self._names.name(module), id(module))
+        self._session.spans.open("module", self._names.name(module), id(module))
 
     def _close_module(self, module: Any) -> None:
-        self._spans.close("module", id(module))
-        if not self._spans.is_open("module"):
-            self._spans.close("phase", id(module))
-        self._session.flush_if_full()
+        self._session.spans.close("module", id(module))
+        if not self._session.spans.is_open("module"):
+            self._session.spans.close("phase", id(module))
 
     def _open_phase(self, name: str, key: object) -> None:
-        if not self._spans.is_open("phase"):
-            self._spans.open("phase", name, key)
+        if not self._session.spans.is_open("phase"):
+            self._session.spans.open("phase", name, key)
