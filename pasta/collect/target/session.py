@@ -136,7 +136,9 @@ class Session:
         self._thread_rows = self.rows("thread", THREAD_COLUMNS, stack_id=0)
         self._process_rows = self.rows("process", _PROCESS_COLUMNS)
         self._loss_rows = self.rows("loss", _LOSS_COLUMNS)
-        self._metric_rows = self.rows("metric", _METRIC_COLUMNS, launch_id=0, unit="s")
+        self._metric_rows = self.rows(
+            "metric", _METRIC_COLUMNS, device=-1, launch_id=0, unit="s"
+        )
         self.spans = Spans(
             self._name,
             self._span_rows,
