@@ -14,7 +14,7 @@ def ended_spans(spans: pl.DataFrame) -> pl.DataFrame:
 
     Both have one start, so that they meet in one slice.
     """
-    open_ones = pl.col("dur").is_null() & (pl.col("span_id") > 0)
+    open_ones = pl.col("dur").is_null() & (pl.col("span_id").fill_null(0) > 0)
     ended = spans.filter(pl.col("dur").is_not_null(), pl.col("span_id") > 0)
     kept = spans.filter(open_ones).join(ended, on=["pid", "span_id"], how="anti")
     kept = kept.unique(["pid", "span_id"], maintain_order=True)

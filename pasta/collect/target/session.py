@@ -92,6 +92,7 @@ class Session:
 
     Attributes:
         folder, settings: as given.
+        offset: takes the monotonic clock to ns since the epoch.
         rank: rank of this process.
         spans: the open spans of every thread.
         losses: what could not be kept or trusted.
@@ -107,7 +108,7 @@ class Session:
         where = place(os.environ)
         self.rank = where.rank
         self._world_size = where.world_size
-        self._offset = int(settings.get("offset", 0))
+        self.offset = int(settings.get("offset", 0))
         self.active = True
         self._collector = "session"
         self._framework = f"python {platform.python_version()}"
@@ -154,7 +155,7 @@ class Session:
 
     def clock(self) -> int:
         """Return the time in ns since the epoch: the monotonic clock, shifted once for the run."""
-        return time.monotonic_ns() + self._offset
+        return time.monotonic_ns() + self.offset
 
     def rows(self, table: str, columns: tuple[str, ...], **constants: Any) -> Rows:
         """Return what takes rows of `table`, given as tuples of `columns`."""

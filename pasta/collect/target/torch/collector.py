@@ -66,4 +66,12 @@ def _operators(session: Session, level: str, settings: dict[str, Any]) -> Collec
         from .operators import TouchOperators
 
         return TouchOperators(session)
+    if level == OPERATORS:
+        from .native import load
+        from .operators_native import RecordedOperators
+
+        hook, reason = load()
+        if hook is not None:
+            return RecordedOperators(session, hook)
+        session.losses.count(f"{reason}; PyTorch's profiler is used instead", session.clock())
     raise NotImplementedError(level)
