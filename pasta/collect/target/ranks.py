@@ -20,6 +20,7 @@ _RUN_IDS = (
     ("PMI_JOBID",),
     ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"),
 )
+_DIGITS = 9
 
 
 class Place(NamedTuple):
@@ -49,4 +50,7 @@ def run_id(environment: Mapping[str, str]) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    """Return a count of at most nine digits, which the columns of ranks hold; `None`: it is none."""
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+        return None
+    return int(text)
