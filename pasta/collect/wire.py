@@ -86,7 +86,7 @@ def _copied(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 class _Texts:
-    """The texts of one ring by id; id 0 is null."""
+    """The texts of one ring by id, in the order of their ids; id 0, and what was lost, is null."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -95,7 +95,9 @@ class _Texts:
 
     def add(self, ids: list[Any], values: list[Any]) -> None:
         for number, value in zip(ids, values, strict=True):
-            if number == len(self._values):
+            lost = number - len(self._values)
+            if lost >= 0:
+                self._values += [None] * lost
                 self._values.append(value)
 
     def resolve(self, ids: pa.Array[Any]) -> tuple[pa.Array[Any], int]:
@@ -104,7 +106,5 @@ class _Texts:
             fresh = pa.array(self._values[len(self._array) :], self._kind)
             self._array = pa.concat_arrays([self._array, fresh])
         numbers = ids.to_numpy(zero_copy_only=False)
-        known = numbers < len(self._array)
-        unknown = int((~known).sum())
-        places = pa.array(numbers, mask=~known) if unknown else ids
-        return self._array.take(places), unknown
+        texts = self._array.take(pa.array(numbers, mask=numbers >= len(self._array)))
+        return texts, texts.null_count - int((numbers == 0).sum())
