@@ -74,6 +74,15 @@ def _print_table(part: TablePart, console: Console) -> None:
         console.print(Text("; ".join([*remarks, "all with --format json"]), style="dim"))
 
 
+def compact_table(rows: pl.DataFrame, width: int) -> Table:
+    """Return rows as a table without a frame: the first columns, as many as fit."""
+    rows = _without_constant_columns(rows)
+    columns = [_Column(name, rows) for name in rows.columns]
+    table = _wide_table(_that_fit(columns, width), width)
+    table.box = None
+    return table
+
+
 class _Column:
     """A column as texts, with the width it wants and the least it can live with."""
 
@@ -81,7 +90,7 @@ class _Column:
         self.heading = heading(name)
         self.numeric = rows.schema[name].is_numeric()
         self.cells = [human(value, name) for value in rows[name]]
-        longest_cell = max(map(len, self.cells))
+        longest_cell = max(map(len, self.cells), default=0)
         longest_word = max(map(len, self.heading.split()), default=1)
         self.wanted = max(len(self.heading), longest_cell)
         self.least = max(
