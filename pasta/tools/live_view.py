@@ -113,12 +113,13 @@ class LiveView:
         except Exception as error:  # noqa: BLE001 (whatever it is, the recording goes on)
             self.on = False
             self._waiting = []
-            self.failure = " ".join(str(error).split()) or type(error).__name__
+            told = str(error).partition("\n\n")[0]
+            self.failure = " ".join(told.split()) or type(error).__name__
         lines.close()
         if self.failure:
             with contextlib.suppress(OSError):
-                told = f"pasta: live view off: {printable(self.failure)}; the recording goes on\n"
-                os.write(self._stream.fileno(), told.encode("utf-8", "replace"))
+                line = f"pasta: live view off: {printable(self.failure)}; the recording goes on\n"
+                os.write(self._stream.fileno(), line.encode("utf-8", "replace"))
 
     def _refresh(self, lines: LowestLines) -> None:
         report = None
