@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pasta.collect.torch_rows import Losses
-from pasta.collect.torch_spans import HELD_STEP, SPAN_COLUMNS, Spans
+from pasta.collect.target.rows import Losses
+from pasta.collect.target.spans import HELD_STEP, SPAN_COLUMNS, Spans
 
 
 class Recording:
@@ -17,8 +17,16 @@ class Recording:
         self.rows: list[tuple] = []
         self.threads: list[tuple] = []
         self.losses = Losses()
+        self.begun: list[int] = []
         ticks = itertools.count(step=10)
-        self.spans = Spans("run", self.rows, self.threads, self.losses, lambda: next(ticks))
+        self.spans = Spans(
+            "run",
+            self.rows,
+            self.threads,
+            self.losses,
+            lambda: next(ticks),
+            step_begins=self.begun.append,
+        )
 
     def table(self) -> dict[str, dict]:
         """Rows by name, as dictionaries."""
@@ -83,7 +91,7 @@ def test_a_step_waits_for_annotations_opened_in_it(recording):
     spans.finish()
     tree = recording.tree()
     assert (tree["inside"], tree["loop"], tree["after"]) == ("loop", "step 0", "step 1")
-    assert [reason for reason, _, _ in recording.losses.rows()] == [HELD_STEP]
+    assert [reason for reason, _, _ in recording.losses.take()] == [HELD_STEP]
 
 
 def test_closing_closes_what_was_left_open_inside(recording):
@@ -126,5 +134,53 @@ def test_another_thread_has_its_own_tree(recording):
     table = recording.table()
     assert table["elsewhere"]["parent_id"] == 0
     assert table["elsewhere"]["tid"] != table["run"]["tid"]
-    assert [name for _, name, _ in recording.threads] == ["MainThread", "worker"]
+    assert [name for _tid, name, _started in recording.threads] == ["MainThread", "worker"]
     assert set(table) == {"elsewhere", "run"}
+
+
+def test_steps_are_counted_while_nothing_is_recorded(recording):
+    spans = recording.spans
+    for _ in range(3):
+        spans.end_step()
+    spans.open("phase", "forward", 1)
+    spans.close("phase", 1)
+    spans.end_step()
+    spans.end_step()
+    spans.finish()
+    table = recording.table()
+    assert set(table) == {"run", "step 3", "forward"}
+    assert recording.tree()["forward"] == "step 3"
+    # The clock was read for the run, and then by each of the three ends.
+    assert table["step 3"]["ts"] == 30
+    assert recording.begun == [1, 2, 3, 4, 5]
+
+
+def test_a_step_that_waits_begins_the_next_one_only_when_it_has_ended(recording):
+    recording.spans.open("annotation", "loop", "loop")
+    recording.spans.end_step()
+    assert recording.begun == []
+    recording.spans.close("annotation", "loop")
+    assert recording.begun == [1]
+    assert recording.losses.take() == [(HELD_STEP, 1, 20)]
+
+
+def test_what_is_open_is_known_by_thread_and_level(recording):
+    recording.spans.open("phase", "forward", 1)
+    assert recording.spans.is_open("phase")
+    assert not recording.spans.is_open("module")
+    elsewhere = []
+    thread = threading.Thread(target=lambda: elsewhere.append(recording.spans.is_open("phase")))
+    thread.start()
+    thread.join()
+    assert elsewhere == [False]
+    recording.spans.close("phase", 1)
+    assert not recording.spans.is_open("phase")
+
+
+def test_one_annotation_inside_itself_closes_innermost_first(recording):
+    recording.spans.open("annotation", "outer", "same")
+    recording.spans.open("annotation", "inner", "same")
+    recording.spans.close("annotation", "same")
+    assert [row[6] for row in recording.rows] == ["inner"]
+    recording.spans.close("annotation", "same")
+    assert [row[6] for row in recording.rows] == ["inner", "outer"]
