@@ -70,6 +70,24 @@ COLLECTORS: dict[str, Collector] = {
             ),
         },
     ),
+    "cuda": Collector(
+        "cuda",
+        "kernels, copies and NVTX ranges of any CUDA program, through CUPTI",
+        {
+            "kernels": Level(
+                frozenset(),
+                "about 1.1 times a program of many short kernels",
+                "what CUPTI holds: the last 0.1 s and kernels that run",
+                frozenset({"kernel", "copy", "span", "device"}),
+            ),
+            "calls": Level(
+                frozenset(),
+                "1.15 to 1.45 times a program of many short kernels",
+                "what CUPTI holds: the last 0.1 s and kernels that run",
+                frozenset({"kernel", "copy", "span", "device", "call", "sync", "memory"}),
+            ),
+        },
+    ),
 }
 DEFAULT = {"torch": "operators"}
 

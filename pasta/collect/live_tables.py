@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -51,24 +52,24 @@ def processes(ended: Mapping[int, int], exit_codes: Mapping[int, int]) -> Transf
 
 
 def running_totals() -> Transform:
-    """Return what fills `total_allocated` where it is null: live bytes by process and device.
+    """Return what fills `total_allocated` where it is null: live bytes by device and space.
 
     Totals are formed in the order of time, once that is certain: a finaliser may run between the
     reading of the clock for another event and that event's row.
     """
-    carried: dict[tuple[int, int], int] = {}
+    carried: dict[tuple[Any, ...], int] = {}
 
     def fill(events: pl.DataFrame) -> pl.DataFrame:
         change = pl.when(pl.col("event") == "allocate").then("bytes").otherwise(-pl.col("bytes"))
-        keys = ["pid", "device"]
+        keys = ["pid", "device", "space"]
         before = pl.Series(
             [carried.get(key, 0) for key in events.select(keys).iter_rows()], dtype=pl.Int64
         )
         total = change.cum_sum().over(keys) + before
         filled = events.with_columns(pl.col("total_allocated").fill_null(total))
         sums = events.group_by(keys).agg(change.sum().alias("change"))
-        for pid, device, by in sums.iter_rows():
-            carried[pid, device] = carried.get((pid, device), 0) + by
+        for *key, by in sums.iter_rows():
+            carried[tuple(key)] = carried.get(tuple(key), 0) + by
         return filled
 
     return fill

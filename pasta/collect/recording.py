@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from pasta.collect import cuda
 from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
 from pasta.collect.control import write_control, write_status
@@ -282,8 +283,9 @@ def record_command(
         TraceError: `out` holds something.
     """
     check_command(command)
+    injected = cuda.environment() if "cuda" in chosen else {}
     with Reception(out, shlex.join(command), chosen, selection) as reception:
-        with Program(command, _environment(reception)) as program:
+        with Program(command, {**_environment(reception), **injected}) as program:
             while (end := program.ended()) is None:
                 reception.receive()
                 for watcher in watchers:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.collect import torch_views
-from pasta.collect.torch_views import View, coverage
+from pasta.collect.target.torch import views as module
+from pasta.collect.target.torch.views import View, coverage
 
 
 def bytes_of(view: View) -> set[int]:
@@ -54,7 +54,7 @@ def test_counts_one_view(view, expected):
 
 
 def test_bounds_what_is_too_much_to_enumerate(monkeypatch):
-    monkeypatch.setattr(torch_views, "RUNS_LIMIT", 3)
+    monkeypatch.setattr(module, "RUNS_LIMIT", 3)
     columns = View(0, (4, 4), (8, 2), 4), View(1, (4, 4), (8, 2), 4)
     assert coverage(columns) == (128, False)
     assert coverage((View(0, (6, 3), (1, 1), 4),)) == (32, False)

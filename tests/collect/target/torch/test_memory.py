@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
 from pasta.collect.torch import record  # noqa: E402
-from pasta.collect.torch_memory import BEFORE, running_totals  # noqa: E402
+from pasta.collect.target.torch.memory import BEFORE  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
