@@ -18,6 +18,7 @@ from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.graph import Graph
+from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, check_wanted, run_graph
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, build_report
@@ -141,6 +142,16 @@ def collectors_of(tool: str, parameters: Mapping[str, Any] | None = None) -> dic
     inputs = graph.inputs.values()
     required = {given.table for given in inputs if not given.optional}
     return collectors_for(required, {given.table for given in inputs} - required)
+
+
+def live_graph(tool: str, parameters: Mapping[str, Any] | None = None) -> LiveGraph:
+    """Return the part of a tool that can be kept up to date while rows arrive.
+
+    Raises:
+        ConfigError: the tool is wrong.
+    """
+    config, graph = check(tool, parameters)
+    return LiveGraph(config, graph, _engine("cpu"))
 
 
 def write_outputs(tables: Mapping[str, pl.DataFrame], out: Path) -> None:

@@ -171,7 +171,8 @@ def _run_command(
     parameters = _pairs(settings, "--set")
     chosen = parse_with(collectors) or api.collectors_of(config, parameters)
     trace = new_folder(config) if out is None else out / "trace"
-    recorded = record(command, trace, chosen, selected)
+    live = api.live_graph(config, parameters)
+    recorded = record(command, trace, chosen, selected, live)
     code = exit_code(recorded)
     try:
         report = api.run_tool(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ import click
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
-    from pasta.collect.recording import Recorded, Selection
+    from pasta.collect.recording import Reception, Recorded, Selection, Watcher
+    from pasta.pipeline.live import LiveGraph
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -38,6 +40,10 @@ collect_options: list[Callable[[Any], Any]] = [
     ),
     click.option("--stacks", is_flag=True, help="Record Python call stacks of operators."),
     click.option("--idle", is_flag=True, help="Record nothing until told to (pasta control)."),
+    click.option(
+        "--live/--no-live", default=None,
+        help="Show the recording at the bottom of the terminal; by default where a tool runs.",
+    ),
 ]  # fmt: skip
 
 
@@ -70,16 +76,59 @@ def collect(*, out: Path, command: Sequence[str], **options: Any) -> None:
 
 
 def record(
-    command: Sequence[str], out: Path, chosen: dict[str, str], options: dict[str, Any]
+    command: Sequence[str],
+    out: Path,
+    chosen: dict[str, str],
+    options: dict[str, Any],
+    live: LiveGraph | None = None,
 ) -> Recorded:
-    """Run a command under collectors and say on the error stream what came of it."""
+    """Run a command under collectors and say on the error stream what came of it.
+
+    Args:
+        command: program and arguments.
+        out: folder of the trace.
+        chosen: collector -> level.
+        options: values of the options that say what is recorded.
+        live: the tool to show meanwhile at the bottom of the terminal.
+    """
     from pasta.collect.recording import record_command
 
-    recorded = record_command(command, out, chosen, selection(options))
+    wanted = options.pop("live")
+    with _shown(live, out.name, wanted=live is not None if wanted is None else wanted) as watchers:
+        recorded = record_command(command, out, chosen, selection(options), watchers)
     click.echo(_summary(recorded), err=True)
     if recorded.failure:
         click.echo(f"pasta: {recorded.failure}", err=True)
     return recorded
+
+
+@contextlib.contextmanager
+def _shown(live: LiveGraph | None, run: str, *, wanted: bool) -> Iterator[list[Watcher]]:
+    """Yield what must watch the recording so that the live view shows it, if it is wanted."""
+    if not (wanted and sys.stderr.isatty()):
+        yield []
+        return
+    from pasta.tools.live_report import Status
+    from pasta.tools.live_view import LiveView
+
+    with LiveView(live, run) as view:
+
+        def watch(reception: Reception) -> None:
+            if view.offer not in reception.receiver.listeners:
+                reception.receiver.listeners.append(view.offer)
+            channel, receiver = reception.channel, reception.receiver
+            view.watch(
+                lambda: Status(
+                    seconds=reception.seconds,
+                    rows=dict(receiver.rows),
+                    bytes=receiver.bytes,
+                    losses={loss.reason: loss.rows or loss.batches for loss in channel.losses()},
+                    fill=channel.fill,
+                    processes=channel.processes,
+                )
+            )
+
+        yield [watch]
 
 
 def exit_code(recorded: Recorded) -> int:

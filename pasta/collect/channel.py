@@ -154,6 +154,11 @@ class Channel:
         return sum(not ring.abandoned() or ring.has_next() for ring in self._rings.values())
 
     @property
+    def processes(self) -> int:
+        """Processes that write, or whose batches are not read to their end."""
+        return len({ring.producer.pid for ring in self._rings.values()})
+
+    @property
     def fill(self) -> float:
         """How full the fullest ring is, from 0 to 1."""
         return max((ring.fill for ring in self._rings.values()), default=0.0)

@@ -32,7 +32,7 @@ from pasta.trace import RANK_FOLDER
 from pasta.trace_writer import TraceWriter
 
 SITE = Path(__file__).parent / "target" / "site"
-SLOTS, SLOT_BYTES = 16, 1 << 19
+SLOTS, SLOT_BYTES = 64, 1 << 17
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
@@ -287,9 +287,9 @@ def record_command(
     with Reception(out, shlex.join(command), chosen, selection) as reception:
         with Program(command, {**_environment(reception), **injected}) as program:
             while (end := program.ended()) is None:
-                reception.receive()
                 for watcher in watchers:
                     watcher(reception)
+                reception.receive()
             reception.receive_rest()
         reception.finish(str(end), {program.pid: end.code})
         receiver = reception.receiver
