@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pasta.schema import TABLES, arrow_schema
 
@@ -105,6 +106,7 @@ class _Texts:
         if len(self._array) < len(self._values):
             fresh = pa.array(self._values[len(self._array) :], self._kind)
             self._array = pa.concat_arrays([self._array, fresh])
-        numbers = ids.to_numpy(zero_copy_only=False)
-        texts = self._array.take(pa.array(numbers, mask=numbers >= len(self._array)))
-        return texts, texts.null_count - int((numbers == 0).sum())
+        known = pc.less(ids, pa.scalar(len(self._array), pa.uint32()))
+        texts = self._array.take(pc.if_else(known, ids, None))
+        nulls = pc.equal(ids, pa.scalar(0, pa.uint32())).true_count
+        return texts, texts.null_count - nulls
