@@ -57,8 +57,8 @@ class TouchOperators:
             self._mode = None
 
     def close(self) -> None:
-        """Forget all storages: what still lives gets no release."""
-        self.active = False
+        """Leave the dispatcher, and forget all storages: what still lives gets no release."""
+        self.stop()
         self._storages.close()
 
     def forked(self) -> None:
