@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,22 +112,25 @@ def _shown(live: LiveGraph | None, run: str, *, wanted: bool) -> Iterator[list[W
     from pasta.tools.live_report import Status
     from pasta.tools.live_view import LiveView
 
+    def status(reception: Reception) -> Status:
+        losses: Counter[str] = Counter()
+        for loss in reception.channel.losses():
+            losses[loss.reason] += loss.rows or loss.batches
+        return Status(
+            seconds=reception.seconds,
+            rows=dict(reception.receiver.rows),
+            bytes=reception.receiver.bytes,
+            losses=losses,
+            fill=reception.channel.fill,
+            processes=reception.channel.processes,
+        )
+
     with LiveView(live, run) as view:
 
         def watch(reception: Reception) -> None:
             if view.offer not in reception.receiver.listeners:
                 reception.receiver.listeners.append(view.offer)
-            channel, receiver = reception.channel, reception.receiver
-            view.watch(
-                lambda: Status(
-                    seconds=reception.seconds,
-                    rows=dict(receiver.rows),
-                    bytes=receiver.bytes,
-                    losses={loss.reason: loss.rows or loss.batches for loss in channel.losses()},
-                    fill=channel.fill,
-                    processes=channel.processes,
-                )
-            )
+            view.watch(lambda: status(reception))
 
         yield [watch]
 

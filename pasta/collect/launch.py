@@ -7,16 +7,16 @@ import shutil
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pasta.errors import CollectError
 
-_FROM_TERMINAL = 0x80
-"""`si_code` of a signal that the kernel sends, as a terminal's to all processes in front of it."""
-_FORWARDED = frozenset(
-    [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2]
+_PASSED_ON = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2),
 )
-_WAKE = signal.SIGRTMIN
+_FROM_KEYS = frozenset([signal.SIGINT, signal.SIGQUIT])
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class End(NamedTuple):
@@ -47,7 +47,7 @@ class Program:
 
     It inherits the standard streams, the working directory and the process group, so that a
     terminal's keys reach it as ever. Signals that others send to this process are passed on;
-    none of them ends this process as long as the block runs.
+    none of them ends this process as long as the block lasts. What is ignored stays so (`nohup`).
 
     Args:
         command: program and arguments, given to the system as they are.
@@ -58,15 +58,11 @@ class Program:
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [*_FORWARDED, _WAKE])
-        try:
-            self.pid = _spawn(command, environment, self._blocked)
-        except BaseException:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
-            raise
+        self._command = command
+        self._environment = environment
         self._end: End | None = None
-        self._forwarder = threading.Thread(target=self._forward, name="pasta signals", daemon=True)
-        self._forwarder.start()
+        self._handlers: dict[int, Any] = {}
+        self.pid = 0
 
     def ended(self) -> End | None:
         """Return how the program ended; `None`: it runs."""
@@ -76,21 +72,40 @@ class Program:
                 self._end = End(os.waitstatus_to_exitcode(status))
         return self._end
 
-    def _forward(self) -> None:
-        while True:
-            told = signal.sigwaitinfo([*_FORWARDED, _WAKE])
-            if told.si_signo == _WAKE:
-                return
-            if told.si_code != _FROM_TERMINAL and self._end is None:
-                os.kill(self.pid, told.si_signo)
+    def _pass_on(self, number: int, _frame: object) -> None:
+        if self.pid and self._end is None and not (number in _FROM_KEYS and _in_front()):
+            os.kill(self.pid, number)
 
     def __enter__(self) -> Self:
+        """Start the program; off the main thread, signals are left as they are."""
+        if threading.current_thread() is threading.main_thread():
+            for number in _PASSED_ON:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._pass_on)
+        try:
+            self.pid = _spawn(self._command, self._environment)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_error: object) -> None:
-        signal.pthread_kill(self._forwarder.ident or 0, _WAKE)
-        self._forwarder.join()
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+
+def _in_front() -> bool:
+    """Whether the terminal's keys send their signals to this process's group, and so to all in it."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def check_command(command: Sequence[str]) -> None:
@@ -106,11 +121,15 @@ def check_command(command: Sequence[str]) -> None:
         raise CollectError(f"{command[0]}: {why}; name the program to run after --")
 
 
-def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], mask: set[int | signal.Signals]
-) -> int:
+def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
     check_command(command)
     try:
-        return os.posix_spawnp(command[0], list(command), dict(environment), setsigmask=mask)
+        return os.posix_spawnp(
+            command[0],
+            list(command),
+            dict(environment),
+            setsigmask=(),
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
     except OSError as error:
         raise CollectError(f"{command[0]}: cannot be run ({error.strerror})") from error

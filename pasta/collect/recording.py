@@ -291,7 +291,7 @@ def record_command(
                     watcher(reception)
                 reception.receive()
             reception.receive_rest()
-        reception.finish(str(end), {program.pid: end.code})
+            reception.finish(str(end), {program.pid: end.code})
         receiver = reception.receiver
         return Recorded(reception.path, end, receiver.rows, receiver.failure)
 
