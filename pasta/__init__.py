@@ -14,12 +14,27 @@ from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "annotate", "open", "run", "stage", "tool"]
+__all__ = [
+    "__version__",
+    "annotate",
+    "open",
+    "region",
+    "run",
+    "stage",
+    "start",
+    "step",
+    "stop",
+    "tool",
+]
 
 _HOME = {
     "open": "pasta.api",
     "run": "pasta.api",
     "annotate": "pasta.collect.target.annotate",
+    "start": "pasta.collect.target.region",
+    "stop": "pasta.collect.target.region",
+    "step": "pasta.collect.target.region",
+    "region": "pasta.collect.target.region",
     "stage": "pasta.pipeline.stage",
     "tool": "pasta.tools.report",
 }
@@ -36,4 +51,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'pasta' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(_HOME[name]), name)
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value  # the next look at it costs no search
+    return value

@@ -88,7 +88,7 @@ class Recorder:
 
     def step(self) -> None:
         """Begin a step here; from the first call on, optimizers no longer end steps."""
-        self._collector.ranges.step()
+        self._session.step()
 
     def trace(self) -> Trace:
         """Open the trace, which is complete once the block has ended."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import annotate
+from . import annotate, region
 from .session import Session, current
 
-_SHARED = {"pasta.collect.target.annotate": annotate}
+_SHARED = {
+    "pasta.collect.target.annotate": annotate,
+    "pasta.collect.target.region": region,
+}
 
 
 def begin() -> Session | None:
-    """Begin the session, and let `import pasta` find its list of who listens to annotations."""
+    """Begin the session, and let `import pasta` find the modules by which programs reach it."""
     for name, module in _SHARED.items():
         sys.modules.setdefault(name, module)
     return current()

@@ -32,11 +32,17 @@ class Rows:
         self.table = table
         self._columns = columns
         self._constants = constants
+        self._gone = 0
         self._rows: deque[tuple[Any, ...]] = deque()
         self.append = self._rows.append
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def appended(self) -> int:
+        """How many rows there have been so far."""
+        return self._gone + len(self._rows)
 
     @property
     def full(self) -> bool:
@@ -47,6 +53,7 @@ class Rows:
         """Drop the rows that wait; return how many there were."""
         dropped = len(self._rows)
         self._rows.clear()
+        self._gone += dropped
         return dropped
 
     def take(self) -> dict[str, tuple[Any, ...]]:
@@ -54,6 +61,7 @@ class Rows:
         rows = [self._rows.popleft() for _ in range(len(self._rows))]
         if not rows:
             return {}
+        self._gone += len(rows)
         columns = dict(zip(self._columns, zip(*rows, strict=True), strict=True))
         for name, value in self._constants.items():
             columns[name] = (value,) * len(rows)

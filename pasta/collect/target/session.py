@@ -17,13 +17,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from . import main_thread
+from . import main_thread, region
 from .annotate import add_sink, remove_sink
 from .channel_writer import RingWriter
+from .process_end import close_in_children
 from .ranks import place
 from .rows import WAITING_ROWS, Encoder, Losses, Rows
 from .selection import Selection
 from .spans import SPAN_COLUMNS, THREAD_COLUMNS, Spans
+from .stacks import FRAME_COLUMNS, Stacks
+from .watchdog import HANG_SECONDS, SAMPLE_COLUMNS, Watchdog
 
 CHANNEL, SETTINGS = "PASTA_CHANNEL", "PASTA_COLLECT"
 """Environment variables: the channel's folder, and what to collect as JSON."""
@@ -38,7 +41,7 @@ _PROCESS_COLUMNS = (
     "framework",
     "stack_id",
 )
-_METRIC_COLUMNS = ("ts", "dur", "name", "value")
+_METRIC_COLUMNS = ("ts", "dur", "name", "value", "unit")
 _LOSS_COLUMNS = ("collector", "reason", "count", "first_ts")
 _TOO_MANY = "rows that came faster than they could be written: dropped"
 
@@ -95,6 +98,8 @@ class Session:
         offset: takes the monotonic clock to ns since the epoch.
         rank: rank of this process.
         spans: the open spans of every thread.
+        watchdog: looks for spans that stay open, and for a program that no longer moves.
+        steps_by_hand: whether the program says where steps begin, so that optimizers do not.
         losses: what could not be kept or trusted.
         active: whether the session goes on; false once it has closed.
         recording: whether ranges and operators are recorded now.
@@ -110,6 +115,7 @@ class Session:
         self._world_size = where.world_size
         self.offset = int(settings.get("offset", 0))
         self.active = True
+        self.steps_by_hand = False
         self._collector = "session"
         self._framework = f"python {platform.python_version()}"
         self._name = name or command_line()
@@ -133,13 +139,13 @@ class Session:
         self.spent = {"collect": 0, "transfer": 0}
         self._selection = Selection(self.folder, self.settings)
         self.recording = self._selection.wants(self._started)
-        self._span_rows = self.rows("span", SPAN_COLUMNS, external_id=0, stack_id=0)
+        self._span_rows = self.rows("span", SPAN_COLUMNS, external_id=0)
         self._thread_rows = self.rows("thread", THREAD_COLUMNS, stack_id=0)
         self._process_rows = self.rows("process", _PROCESS_COLUMNS)
         self._loss_rows = self.rows("loss", _LOSS_COLUMNS)
-        self._metric_rows = self.rows(
-            "metric", _METRIC_COLUMNS, device=-1, launch_id=0, unit="s"
-        )
+        self._metric_rows = self.rows("metric", _METRIC_COLUMNS, device=-1, launch_id=0)
+        frames = self.rows("frame", FRAME_COLUMNS, language="python", library="")
+        stacks = Stacks(frames, self.losses, self.clock)
         self.spans = Spans(
             self._name,
             self._span_rows,
@@ -147,11 +153,24 @@ class Session:
             self.losses,
             self.clock,
             step_begins=self._step_begins,
+            stack_id=stacks.here if _stacks_wanted(self.settings) else lambda: 0,
         )
+        self.watchdog = Watchdog(
+            self.spans,
+            self._span_rows,
+            open_rows=self.rows("span", SPAN_COLUMNS, external_id=0),
+            samples=self.rows("sample", SAMPLE_COLUMNS),
+            stacks=stacks,
+            clock=self.clock,
+            hang_seconds=self.settings.get("hang_seconds", HANG_SECONDS),
+        )
+        self.each_flush(self._watch)
         self.describe()
         self._thread = threading.Thread(target=self._run, name="pasta", daemon=True)
         self._thread.start()
         add_sink(self)
+        region.attach(self)
+        close_in_children(self)
 
     def clock(self) -> int:
         """Return the time in ns since the epoch: the monotonic clock, shifted once for the run."""
@@ -193,6 +212,15 @@ class Session:
             reason = f"the {hook} hook failed and was switched off: {error!r}"
             self.losses.count(reason, self.clock())
             return None
+
+    def step(self) -> None:
+        """Begin a step here; from the first call on, optimizers no longer end steps."""
+        self.steps_by_hand = True
+        self.guarded("step", self.spans.end_step)
+
+    def metric(self, name: str, value: float, unit: str) -> None:
+        """Make the row of what `name` is now."""
+        self._metric_rows.append((self.clock(), 0, name, value, unit))
 
     def each_flush(self, listener: Callable[[], None]) -> None:
         """Call `listener` from the session's thread about every `FLUSH_SECONDS`."""
@@ -261,13 +289,14 @@ class Session:
         if not self.active or self._pid != os.getpid():
             return
         remove_sink(self)
+        region.detach(self)
         for collector in self._collectors:
             self.guarded("close", collector.close)
         self._stop.set()
         self.guarded("span", self.spans.finish)
         now = self.clock()
         for name, spent in self.spent.items():
-            row = (self._started, now - self._started, f"pasta.{name}", spent / 1e9)
+            row = (self._started, now - self._started, f"pasta.{name}", spent / 1e9, "s")
             self._metric_rows.append(row)
         with self._flushing:
             self.guarded("write", self._flush)
@@ -293,6 +322,9 @@ class Session:
                 self.guarded(f"periodic {listener.__qualname__}", listener)
             self.guarded("write", self.flush)
 
+    def _watch(self) -> None:
+        self.watchdog.look(recording=self.recording)
+
     def _flush(self) -> None:
         began = time.monotonic_ns()
         self._write_rows()
@@ -307,6 +339,12 @@ class Session:
             columns = rows.take()
             if columns:
                 self._encoder.write(rows.table, columns)
+
+
+def _stacks_wanted(settings: dict[str, Any]) -> bool:
+    """Tell whether any collector is asked for call stacks."""
+    options = (value for value in settings.values() if isinstance(value, dict))
+    return any(option.get("stacks") for option in options)
 
 
 def command_line() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ SPAN_COLUMNS = (
     "sequence",
     "input_shapes",
     "input_types",
+    "stack_id",
 )
 THREAD_COLUMNS = ("tid", "name", "started")
 HELD_STEP = "steps that could not end inside an annotation opened in them: they end with it"
@@ -37,6 +39,17 @@ class Open:
     name: str
     ts: int
     key: object
+    stack_id: int
+
+
+class Stack(list[Open]):
+    """The open spans of the thread `tid`, outermost first; a list that can be referred to weakly."""
+
+    __slots__ = ("__weakref__", "tid")
+
+    def __init__(self, tid: int) -> None:
+        super().__init__()
+        self.tid = tid
 
 
 class Spans:
@@ -52,6 +65,10 @@ class Spans:
         losses: counts what did not nest.
         clock: the trace's clock, in ns.
         step_begins: called with the number of each step but the first, as it begins.
+        stack_id: returns the id of the calling thread's call stack; 0: not recorded.
+
+    Attributes:
+        has_steps: whether spans on the recording's own thread open a step.
     """
 
     def __init__(
@@ -63,13 +80,17 @@ class Spans:
         clock: Callable[[], int],
         *,
         step_begins: Callable[[int], None] = lambda _step: None,
+        stack_id: Callable[[], int] = lambda: 0,
     ) -> None:
         self._rows = rows
         self._threads = threads
         self._losses = losses
         self._clock = clock
+        self._stack_id = stack_id
         self._ids = itertools.count(1)
         self._local = threading.local()
+        self._stacks: list[weakref.ref[Stack]] = []
+        self.has_steps = True
         self._step = 0
         self._step_begins = step_begins
         self._step_is_over = False
@@ -105,7 +126,7 @@ class Spans:
         span_id = next(self._ids)
         parent_id = stack[-1].span_id if stack else 0
         row = (start, end - start, span_id, parent_id, "operator", name, sequence, *inputs)
-        self._rows.append((self._local.tid, *row))
+        self._rows.append((stack.tid, *row, self._stack_id()))
         return span_id
 
     def end_step(self) -> None:
@@ -123,37 +144,49 @@ class Spans:
         """Close whatever the calling thread has open, the run included."""
         self._close_from(self._stack(), 0)
 
-    def _stack(self) -> list[Open]:
+    def all_open(self) -> list[tuple[int, tuple[Open, ...]]]:
+        """Return (thread, its open spans, outermost first) of every thread; any thread may ask."""
+        alive = (reference() for reference in (*self._stacks,))
+        return [(stack.tid, (*stack,)) for stack in alive if stack]
+
+    def row(self, tid: int, span: Open, end: int | None) -> tuple[Any, ...]:
+        """Return the row of `span`, which ended at `end`; `None`: it is open."""
+        ids = (span.span_id, span.parent_id)
+        times = (tid, span.ts, None if end is None else end - span.ts)
+        return (*times, *ids, span.level, span.name, None, (), (), span.stack_id)
+
+    def _stack(self) -> Stack:
         try:
-            stack: list[Open] = self._local.stack
+            stack: Stack = self._local.stack
         except AttributeError:
-            stack = self._local.stack = []
-            self._local.tid = threading.get_native_id()
-            self._threads.append((self._local.tid, _thread_name(self._local.tid), None))
+            tid = threading.get_native_id()
+            stack = self._local.stack = Stack(tid)
+            self._stacks.append(weakref.ref(stack, self._stacks.remove))
+            self._threads.append((tid, _thread_name(tid), None))
         return stack
 
-    def _nested_stack(self) -> list[Open]:
+    def _nested_stack(self) -> Stack:
         """Return the thread's stack, with a step in it where the run was alone."""
         stack = self._stack()
-        if len(stack) == 1 and stack[0] is self._run:
+        if self.has_steps and len(stack) == 1 and stack[0] is self._run:
             self._push(stack, "step", f"step {self._step}", None, self._step_from)
         return stack
 
-    def _push(self, stack: list[Open], level: str, name: str, key: object, ts: int) -> Open:
+    def _push(self, stack: Stack, level: str, name: str, key: object, ts: int) -> Open:
         parent_id = stack[-1].span_id if stack else 0
-        span = Open(next(self._ids), parent_id, level, name, ts, key)
+        span = Open(next(self._ids), parent_id, level, name, ts, key, self._stack_id())
         stack.append(span)
         return span
 
-    def _close_from(self, stack: list[Open], depth: int) -> int:
+    def _close_from(self, stack: Stack, depth: int) -> int:
         """Close the spans from `depth` on, and the step if it waited for them; return when."""
         end = self._clock()
         for span in reversed(stack[depth:]):
-            self._rows.append(self._row(span, end))
+            self._rows.append(self.row(stack.tid, span, end))
         del stack[depth:]
         if self._step_is_over and len(stack) == 2 and stack[0] is self._run:
             self._step_is_over = False
-            self._rows.append(self._row(stack.pop(), end))
+            self._rows.append(self.row(stack.tid, stack.pop(), end))
             self._next_step(end)
         return end
 
@@ -161,11 +194,6 @@ class Spans:
         self._step_from = start
         self._step += 1
         self._step_begins(self._step)
-
-    def _row(self, span: Open, end: int) -> tuple[Any, ...]:
-        ids = (span.span_id, span.parent_id)
-        times = (self._local.tid, span.ts, end - span.ts)
-        return (*times, *ids, span.level, span.name, None, (), ())
 
 
 def _thread_name(tid: int) -> str:

@@ -19,7 +19,6 @@ class Ranges:
 
     Attributes:
         in_backward: the threads that run a backward pass now, by their identifiers.
-        steps_by_hand: whether the program says where steps begin, so that optimizers do not.
     """
 
     def __init__(self, session: Session, adopted: Callable[[Any], None] | None = None) -> None:
@@ -27,13 +26,7 @@ class Ranges:
         self._guarded = session.guarded
         self._adopted = adopted
         self._names = ModuleNames()
-        self.steps_by_hand = False
         self.in_backward: set[int] = set()
-
-    def step(self) -> None:
-        """Begin a step here; from the first call on, optimizers no longer end steps."""
-        self.steps_by_hand = True
-        self._guarded("step", self._session.spans.end_step)
 
     def module_begins(self, module: Any) -> None:
         """Open a module's span; the outermost one opens the forward phase."""
@@ -63,7 +56,7 @@ class Ranges:
     def optimizer_ends(self, optimizer: Any) -> None:
         """Close the optimizer phase, and the step with it."""
         self._guarded("optimizer", self._session.spans.close, "phase", id(optimizer))
-        if not self.steps_by_hand:
+        if not self._session.steps_by_hand:
             self._guarded("step", self._session.spans.end_step)
 
     def _open_module(self, module: Any) -> None:
