@@ -431,8 +431,11 @@ TABLES: dict[str, Table] = {
 }
 """Every table by name, in the order in which `pasta trace info` lists them."""
 
-_TIMELINE = "a PyTorch profiler trace with device activities (pasta import FILE)"
-_RECORDER = "the PyTorch recorder (pasta.collect.torch.record)"
+_TIMELINE = (
+    "pasta collect --with torch:timeline or --with cuda, or a PyTorch profiler trace with device"
+    " activities (pasta import FILE)"
+)
+_RECORDER = "pasta collect --with torch"
 
 FILLED_BY: dict[str, str] = {
     "call": _TIMELINE,
@@ -443,7 +446,7 @@ FILLED_BY: dict[str, str] = {
     "device": _TIMELINE,
     "span": f"{_RECORDER} or a PyTorch profiler trace (pasta import FILE)",
     "memory": f"{_RECORDER} or a PyTorch profiler trace with profile_memory=True",
-    "touch": _RECORDER,
+    "touch": f"{_RECORDER}:touch",
     "process": "every collector and importer",
     "thread": "every collector and importer",
     "frame": "a PyTorch profiler trace with call stacks",

@@ -73,7 +73,7 @@ def test_an_optional_table_is_empty_and_a_required_one_is_missed(make_trace):
     with pytest.raises(TraceError) as caught:
         pasta.run("working_set", trace=trace)
     assert "needs the table 'touch', which this trace lacks (it has kernel)" in str(caught.value)
-    assert "pasta.collect.torch.record" in str(caught.value)
+    assert "pasta collect --with torch:touch" in str(caught.value)
 
 
 def test_without_a_trace_the_shipped_one_is_taken_and_named():
