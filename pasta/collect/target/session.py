@@ -215,8 +215,8 @@ class Session:
 
     def step(self) -> None:
         """Begin a step here; from the first call on, optimizers no longer end steps."""
-        self.steps_by_hand = True
-        self.guarded("step", self.spans.end_step)
+        first, self.steps_by_hand = not self.steps_by_hand, True
+        self.guarded("step", self.spans.begin_first_step if first else self.spans.end_step)
 
     def metric(self, name: str, value: float, unit: str) -> None:
         """Make the row of what `name` is now."""

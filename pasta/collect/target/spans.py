@@ -129,6 +129,14 @@ class Spans:
         self._rows.append((stack.tid, *row, self._stack_id()))
         return span_id
 
+    def begin_first_step(self) -> None:
+        """Begin the first step that the program tells of: step 0, where nothing came before it."""
+        stack = self._stack()
+        if self._step == 0 and len(stack) == 1 and stack[0] is self._run:
+            self._step_from = self._clock()
+        else:
+            self.end_step()
+
     def end_step(self) -> None:
         """End the current step, or let it end as soon as the spans opened in it have closed."""
         stack = self._stack()
