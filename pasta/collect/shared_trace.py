@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pasta.collect.target.ranks import Place
+from pasta.collect.target.ranks import Place, process_name
 from pasta.errors import TraceError
 from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
 from pasta.trace_writer import new_manifest
@@ -38,7 +38,7 @@ class SharedTrace:
     ) -> None:
         self.path = path
         self._place = place
-        self._run_id = run_id or _parent()
+        self._run_id = run_id or f"parent={process_name(os.getppid())}"
         path.mkdir(parents=True, exist_ok=True)
         content = new_manifest({**info, "run_id": self._run_id, "world_size": place.world_size})
         if not _create(path / MANIFEST, content):
@@ -100,10 +100,3 @@ def _replace(path: Path, content: Mapping[str, Any]) -> None:
     hidden = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
     hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     hidden.rename(path)
-
-
-def _parent() -> str:
-    """Return what tells the process that started this one from all others of this machine."""
-    stat = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8", errors="replace")
-    started = stat.rpartition(")")[2].split()[19]
-    return f"parent={os.uname().nodename}/{os.getppid()}/{started}"

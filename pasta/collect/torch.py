@@ -23,9 +23,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pasta.collect.collectors import parse_with
 from pasta.collect.target import session as sessions
+from pasta.collect.target.ranks import RUN, process_name, run_id
 from pasta.collect.target.torch.collector import TOUCH, TorchCollector
-from pasta.errors import CollectError
+from pasta.errors import CollectError, TraceError
 
 if TYPE_CHECKING:
     from pasta.trace import Trace
@@ -49,7 +51,8 @@ def record(name: str, out: str | Path | None = None, *, level: str = TOUCH) -> I
         The recorder: `step()` inside the block, `path` and `trace()` after it.
 
     Raises:
-        CollectError: PyTorch is not installed, or something records this program already.
+        CollectError: PyTorch is not installed, there is no such level, or something records this
+            program already.
         TraceError: `out` holds something.
     """
     if sessions.current() is not None:
@@ -58,6 +61,7 @@ def record(name: str, out: str | Path | None = None, *, level: str = TOUCH) -> I
         )
     if importlib.util.find_spec("torch") is None:
         raise CollectError(f"record({name!r}): PyTorch is not installed; pip install torch")
+    parse_with([f"torch:{level}"])
     path = Path(out) if out else Path(f"pasta-{name}")
     recorder = Recorder(name, path.absolute(), level)
     ended = "exit 0"
@@ -102,22 +106,24 @@ class Recorder:
             return
         self._session.close()
         sessions.install(None)
-        told = json.dumps({"ended": ended}).encode()
-        _, errors = self._attendant.communicate(told)
+        told = json.dumps({"ended": ended}) + "\n"
+        _, errors = self._attendant.communicate(told.encode())
         if self._attendant.returncode:
-            last = errors.decode(errors="replace").strip().rpartition("\n")[2]
-            warnings.warn(f"{self.path}: the trace is incomplete: {last}", stacklevel=4)
+            why = _last_line(errors) or f"its writer ended with {self._attendant.returncode}"
+            warnings.warn(f"{self.path}: the trace is incomplete: {why}", stacklevel=4)
 
 
 def _start_attendant(path: Path, level: str) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
     """Start the process that writes the trace; return it and what it answers."""
     command = sessions.command_line()
-    arguments = [str(path), command, json.dumps({"torch": level})]
+    arguments = [str(path), command, json.dumps({"torch": level}), str(os.getpid())]
     environment = {
         name: value
         for name, value in os.environ.items()
         if name not in (sessions.CHANNEL, sessions.SETTINGS)
     }
+    if run_id(environment) is None:  # the ranks of a run have the program's parent in common
+        environment[RUN] = process_name(os.getppid())
     attendant = subprocess.Popen(  # noqa: S603 - our own module; values are its arguments
         [sys.executable, "-m", "pasta.collect.attend", *arguments],
         stdin=subprocess.PIPE,
@@ -131,6 +137,11 @@ def _start_attendant(path: Path, level: str) -> tuple[subprocess.Popen[bytes], d
     answer: dict[str, Any] = json.loads(line) if line else {}
     if "folder" not in answer:
         _, errors = attendant.communicate()
-        why = answer.get("error") or errors.decode(errors="replace").strip().rpartition("\n")[2]
-        raise CollectError(why)
+        if answer.get("of_trace"):
+            raise TraceError(answer["error"])
+        raise CollectError(answer.get("error") or _last_line(errors))
     return attendant, answer
+
+
+def _last_line(errors: bytes) -> str:
+    return errors.decode(errors="replace").strip().rpartition("\n")[2]

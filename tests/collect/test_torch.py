@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import collections
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import polars as pl
 import pytest
@@ -16,8 +19,8 @@ from pasta.trace import Trace
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
+from pasta.collect.target.torch.memory import Storages  # noqa: E402
 from pasta.collect.torch import record  # noqa: E402
-from pasta.collect.torch_memory import Storages  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -49,6 +52,16 @@ def parents(table: pl.DataFrame) -> dict[int, str]:
     names = table.select(pl.col("span_id").alias("parent_id"), pl.col("name").alias("parent"))
     joined = table.join(names, on="parent_id", how="left")
     return dict(joined.select("span_id", "parent").rows())
+
+
+def wait_for_trace(path) -> Trace:
+    """The trace, once its writer has completed it."""
+    for _ in range(3000):
+        trace = Trace.open(path)
+        if trace.info["state"] == "complete":
+            return trace
+        time.sleep(0.01)
+    raise AssertionError("the trace was not completed")
 
 
 @pytest.fixture
@@ -275,16 +288,44 @@ def test_a_failure_of_the_recorder_is_counted_and_the_program_goes_on(path, monk
     assert set(spans(recorder)["name"]) == {"run1", "step 0", "aten::ones", "goes on"}
 
 
-def test_a_trace_that_cannot_be_completed_is_a_warning(path, monkeypatch):
-    monkeypatch.setattr("pasta.trace_writer.PartWriter.finish", lambda *_: 1 / 0)
-    with pytest.warns(UserWarning, match="trace is incomplete"), record("run1", path):
-        torch.ones(1)
+def test_a_trace_that_cannot_be_written_is_a_warning(path):
+    def run() -> None:
+        with record("run1", path):
+            shutil.rmtree(path)
+            path.touch()
+            torch.ones(1)
+
+    with pytest.warns(UserWarning, match="incomplete, as it could not be written"):
+        run()
+
+
+def test_a_writer_that_is_killed_is_a_warning_and_the_program_goes_on(path):
+    def run() -> None:
+        with record("run1", path) as recorder:
+            os.kill(recorder._attendant.pid, signal.SIGKILL)
+            assert (torch.ones(2) + 1).tolist() == [2, 2]
+
+    with pytest.warns(UserWarning, match="trace is incomplete: its writer ended with -9"):
+        run()
     assert Trace.open(path).info["state"] == "recording"
+
+
+def test_the_writer_does_not_wait_for_children_that_go_on(path):
+    with record("run1", path):
+        descriptors = os.pipe()
+        forked = os.fork()
+        if forked == 0:  # it holds the writer's input open
+            os.read(descriptors[0], 1)
+            os._exit(0)
+        torch.ones(1)
+    assert Trace.open(path).info["ended"] == "exit 0"
+    os.write(descriptors[1], b"x")
+    os.waitpid(forked, 0)
 
 
 def test_one_recording_at_a_time(path, tmp_path):
     second = record("run2", tmp_path / "other")
-    with record("run1", path), pytest.raises(CollectError, match="running already"):
+    with record("run1", path), pytest.raises(CollectError, match="recorded already"):
         second.__enter__()
     with record("run2", tmp_path / "other"):
         pass
@@ -295,6 +336,13 @@ def test_a_folder_that_holds_something_is_refused(path):
     (path / "mine").touch()
     with pytest.raises(TraceError, match="already exists"), record("run1", path):
         pass
+    assert [file.name for file in path.iterdir()] == ["mine"]
+
+
+def test_an_unknown_level_is_refused(path):
+    with pytest.raises(CollectError, match="Did you mean 'touch'"), record("x", path, level="tuch"):
+        pass
+    assert not path.exists()
 
 
 def test_hooks_are_gone_after_the_recording(path):
@@ -306,21 +354,28 @@ def test_hooks_are_gone_after_the_recording(path):
     assert set(spans(recorder)["name"]) == {"run1"}
 
 
-def test_the_folder_is_named_after_run_and_rank(tmp_path, monkeypatch):
+def test_the_folder_is_named_after_the_run_and_shared_by_its_ranks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with record("run1") as recorder:
         torch.ones(1)
     assert recorder.path == tmp_path / "pasta-run1"
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    with record("run1") as recorder:
-        torch.ones(1)
-        monkeypatch.chdir("/")
-    assert recorder.path == tmp_path / "pasta-run1-rank-00003"
-    assert (recorder.path / "rank-00003" / "span").is_dir()
-    for table in recorder.trace().tables():
-        assert recorder.trace().scan(table).collect()["rank"].unique().to_list() == [3]
-    assert recorder.trace().scan("process").collect()["world_size"].to_list() == [8]
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("1", "0"):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("RANK", rank)
+        with record("run2") as recorder:
+            torch.ones(1)
+            monkeypatch.chdir("/")
+        assert recorder.path == tmp_path / "pasta-run2"
+        state = "recording" if rank == "1" else "complete"
+        assert recorder.trace().info["state"] == state
+    trace = recorder.trace()
+    assert trace.info["ranks"] == [0, 1]
+    for table in trace.tables():
+        assert trace.scan(table).collect()["rank"].unique().sort().to_list() == [0, 1]
+    assert trace.scan("process").collect()["world_size"].to_list() == [2, 2]
+    with pytest.raises(TraceError, match="rank 0 is there already"), record("run2", recorder.path):
+        pass
 
 
 def test_what_is_known_of_process_thread_and_clock(path):
@@ -354,22 +409,24 @@ def test_many_operators_are_written_in_batches(path):
         x = torch.zeros(1)
         for _ in range(9000):
             x.add_(1)
-            assert not recorder._trace.spans.full
+            assert not recorder._session._span_rows.full
     table = spans(recorder)
     assert table.filter(pl.col("name") == "aten::add_").height == 9000
     assert table["span_id"].n_unique() == table.height
     assert recorder.trace().rows("touch") == 9001
 
 
-def test_a_killed_program_leaves_what_it_recorded_up_to_the_last_second(tmp_path):
+def test_a_killed_program_leaves_what_had_been_written(tmp_path):
     program = textwrap.dedent(
         """
         import os, sys, signal, time, torch
         from pasta.collect.torch import record
-        with record("run1", sys.argv[1]):
+        with record("run1", sys.argv[1]) as recorder:
             torch.ones(1)
-            time.sleep(1.1)
             torch.zeros(1)
+            while any(map(len, recorder._session._tables)):
+                time.sleep(0.01)
+            recorder._session._flushing.acquire()
             torch.full((1,), 2.0)
             os.kill(os.getpid(), signal.SIGKILL)
         """
@@ -377,9 +434,10 @@ def test_a_killed_program_leaves_what_it_recorded_up_to_the_last_second(tmp_path
     arguments = ["-c", program, str(tmp_path / "trace")]
     ended = subprocess.run([sys.executable, *arguments], check=False)
     assert ended.returncode == -9
-    trace = Trace.open(tmp_path / "trace")
-    assert trace.info["state"] == "recording"
-    assert trace.scan("span").collect()["name"].to_list() == ["aten::ones", "aten::zeros"]
+    trace = wait_for_trace(tmp_path / "trace")
+    assert trace.info["ended"] == "the program ended without leaving the recorded block"
+    operators = trace.scan("span").filter(pl.col("level") == "operator").collect()
+    assert operators["name"].to_list() == ["aten::ones", "aten::zeros"]
     assert trace.rows("touch") == 2
 
 

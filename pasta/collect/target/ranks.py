@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+RUN = "PASTA_RUN"
+"""Environment variable that names a run where no launcher does."""
 _LAUNCHERS = (
     # (rank, local rank, world size): torchrun and accelerate, Slurm, Open MPI, MPICH, MVAPICH
     ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
@@ -14,6 +17,7 @@ _LAUNCHERS = (
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
 )
 _RUN_IDS = (
+    (RUN,),
     ("SLURM_JOB_ID", "SLURM_STEP_ID"),
     ("PMIX_NAMESPACE",),
     ("OMPI_MCA_ess_base_jobid",),
@@ -47,6 +51,14 @@ def run_id(environment: Mapping[str, str]) -> str | None:
         if all(values):
             return f"{names[0]}={'/'.join(map(str, values))}"
     return None
+
+
+def process_name(pid: int) -> str:
+    """Return what tells a process of this machine from all others, those before it too."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        stat = file.read()
+    started = stat.rpartition(")")[2].split()[19]
+    return f"{os.uname().nodename}/{pid}/{started}"
 
 
 def _number(text: str | None) -> int | None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import time
+
 import pytest
 
-from pasta.collect.target.ranks import Place, place, run_id
+from pasta.collect.target.ranks import Place, place, process_name, run_id
 
 
 @pytest.mark.parametrize(
@@ -83,3 +87,17 @@ def test_nonsense_is_passed_over_for_the_next_launcher(nonsense):
 )
 def test_the_run_is_named_by_what_its_ranks_have_in_common(environment, expected):
     assert run_id(environment) == expected
+
+
+def test_a_name_given_by_hand_is_believed_first():
+    slurm = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}
+    assert run_id({**slurm, "PASTA_RUN": "mine"}) == "PASTA_RUN=mine"
+
+
+def test_a_process_has_a_name_of_its_own():
+    with subprocess.Popen(["sleep", "60"]) as other:
+        names = [process_name(os.getpid()), process_name(other.pid), process_name(os.getpid())]
+        other.kill()
+    assert names[0] == names[2] != names[1]
+    started = names[0].rpartition("/")[2]
+    assert int(started) < time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")

@@ -5,8 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
-from pasta.collect.torch import record  # noqa: E402
 from pasta.collect.target.torch.memory import BEFORE  # noqa: E402
+from pasta.collect.torch import record  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -155,17 +155,3 @@ def test_tensors_without_a_byte_leave_no_event(path):
         torch.ones(0, 5) + 1
         torch.ones(2)
     assert events(recorder)["bytes"].to_list() == [8, 8]
-
-
-def test_totals_go_on_from_slice_to_slice_by_device():
-    rows = pl.DataFrame(
-        {
-            "event": ["allocate", "allocate", "release", "allocate", "release", "allocate"],
-            "device": pl.Series([-1, 0, -1, -1, 0, -1], dtype=pl.Int32),
-            "bytes": [10, 7, 10, 5, 7, 1],
-            "total_allocated": pl.Series([None] * 6, dtype=pl.Int64),
-        }
-    )
-    fill = running_totals()
-    totals = pl.concat([fill(rows[:2]), fill(rows[2:5]), fill(rows[5:])])["total_allocated"]
-    assert totals.to_list() == [10, 7, 0, 5, 0, 6]
