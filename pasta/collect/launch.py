@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -74,7 +75,8 @@ class Program:
 
     def _pass_on(self, number: int, _frame: object) -> None:
         if self.pid and self._end is None and not (number in _FROM_KEYS and _in_front()):
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
 
     def __enter__(self) -> Self:
         """Start the program; off the main thread, signals are left as they are."""
