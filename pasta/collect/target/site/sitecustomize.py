@@ -23,12 +23,7 @@ class _Watcher:
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         """Find nothing but the modules that are watched, as others would, and wrap their loader."""
-        if name not in _WATCHED:
-            return None
-        _WATCHED.discard(name)
-        if not _WATCHED:
-            sys.meta_path.remove(_Watcher)
-        begin = _load_target()
+        begin = _load_target() if name in _WATCHED else None
         if begin is None:
             return None
         begin.begin()
@@ -36,18 +31,21 @@ class _Watcher:
         for finder in finders:
             spec = None if finder is _Watcher else finder.find_spec(name, path, target)
             if spec is not None:
-                _tell_after(spec.loader, lambda: begin.after_import(name))
+                if spec.loader is not None:  # a namespace package has none
+                    _tell_after(spec.loader, name, begin.after_import)
                 return spec
         return None
 
 
-def _tell_after(loader: Any, tell: Any) -> None:
-    """Let `loader` call `tell` once it has run its module."""
+def _tell_after(loader: Any, name: str, tell: Any) -> None:
+    """Let `loader` call `tell` once it has run the module, which many a program only looks for."""
     execute = loader.exec_module
 
     def execute_and_tell(module: object) -> None:
         execute(module)
-        tell()
+        if name in _WATCHED:
+            _WATCHED.discard(name)
+            tell(name)
 
     loader.exec_module = execute_and_tell
 
