@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .rows import Rows
 from .spans import Open, Spans
@@ -58,6 +59,7 @@ class Watchdog:
         self._looked = clock()
         self._quiet_ns = 0
         self._told = False
+        self._paused = False
 
     def watch(self, sign: Callable[[], object]) -> None:
         """Take a change of what `sign` returns for a sign of life as well.
@@ -66,12 +68,21 @@ class Watchdog:
         """
         self._signs.append(sign)
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no time inside the block count: the program waits for the collector."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
     def look(self, *, recording: bool = True) -> None:
         """Write the spans that stay open, and the stacks of a program that no longer moves."""
         now = self._clock()
         opened = self._spans.all_open()
         self._write_long(opened, now)
-        if not recording or not opened or self._moves(opened):
+        if self._paused or not recording or not opened or self._moves(opened):
             self._quiet_ns, self._told = 0, False
         else:
             self._quiet_ns += min(now - self._looked, _LOOK_NS)

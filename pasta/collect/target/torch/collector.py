@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 from ..session import Collector, Session
-from . import hooks
+from . import data, hooks
 from .devices import Devices
 from .ranges import Ranges
 
@@ -24,12 +24,17 @@ class TorchCollector:
     def __init__(self, session: Session, settings: dict[str, Any]) -> None:
         import torch
 
+        self._session = session
         level = settings.get("level", OPERATORS)
         session.describe(f"torch:{level}", f"torch {torch.__version__}")
-        self._operators = _operators(session, level, settings)
+        with session.watchdog.paused():
+            self._operators = _operators(session, level, settings)
         self.ranges = Ranges(session, getattr(self._operators, "adopt", None))
+        if hasattr(self._operators, "busy"):
+            self._operators.busy = self._in_backward
         self._hooks = contextlib.ExitStack()
         self._installed = False
+        self._only_ranges = False
         self._devices = Devices(session)
         session.each_flush(self._devices.write_once)
         if session.recording:
@@ -38,7 +43,8 @@ class TorchCollector:
     def start(self) -> None:
         """Record from here on."""
         self._install()
-        self._operators.start()
+        if not self._only_ranges:
+            self._operators.start()
 
     def stop(self) -> None:
         """Record no more; the hooks stay, as they count the steps."""
@@ -51,13 +57,29 @@ class TorchCollector:
         self._devices.write_once()
 
     def forked(self) -> None:
-        """Record no operators in this child; ranges go on."""
+        """Record no operators in this child; ranges go on, and its batches if it is to make some."""
+        self._only_ranges = True
         self._operators.forked()
+        if not self._installed:
+            self._hooks.enter_context(data.installed(self._session, self._in_loader_worker))
+
+    def _in_backward(self) -> bool:
+        """Whether the main thread runs a backward pass: its operators are open in C++."""
+        return threading.main_thread().ident in self.ranges.in_backward
 
     def _install(self) -> None:
         if not self._installed:
             self._installed = True
             self._hooks.enter_context(hooks.installed(self.ranges))
+            self._hooks.enter_context(data.installed(self._session, self._in_loader_worker))
+
+    def _in_loader_worker(self) -> None:
+        """Record neither operators nor steps in a data loader's worker: its batches are ranges."""
+        spans = self._session.spans
+        if spans.has_steps:
+            spans.has_steps = False
+            self._only_ranges = True
+            self._operators.stop()
 
 
 def _operators(session: Session, level: str, settings: dict[str, Any]) -> Collector:
@@ -65,7 +87,7 @@ def _operators(session: Session, level: str, settings: dict[str, Any]) -> Collec
     if level == TOUCH:
         from .operators import TouchOperators
 
-        return TouchOperators(session)
+        return TouchOperators(session, settings.get("match"))
     if level == OPERATORS:
         from .native import load
         from .operators_native import RecordedOperators

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -15,19 +16,24 @@ from .touch import TOUCH_COLUMNS, Operand, Signature
 NO_SEQUENCE = 1 << 63
 """From here on, an autograd node's number means that its operator has none in forward."""
 
+LEFT_OUT = "operators left out by --match"
+
 
 class TouchOperators:
     """Operators told by PyTorch's dispatcher, on the thread that starts it and on autograd's.
 
     Args:
         session: takes the rows.
+        match: regular expression that the names of recorded operators contain; `None`: any name.
 
     Attributes:
         active: whether operators are recorded; they run either way.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, match: str | None = None) -> None:
         self._session = session
+        self._pattern = _compiled(match, session)
+        self._left_out: dict[Any, bool] = {}
         self._guarded = session.guarded
         self._clock = session.clock
         self._touches = session.rows(
@@ -76,7 +82,10 @@ class TouchOperators:
 
     def operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run `operator` between two looks at the clock."""
-        if not self.active:
+        pattern = self._pattern
+        if not self.active or (
+            pattern is not None and self._guarded("match", self._leave_out, pattern, operator)
+        ):
             return operator(*args, **kwargs)
         began = self._clock()
         before = self._guarded("operator", self._before_operator, operator, args, kwargs)
@@ -91,6 +100,16 @@ class TouchOperators:
             self._session.spent["collect"] += self._clock() - began - (end - start)
         self._session.flush_if_full()
         return result
+
+    def _leave_out(self, pattern: re.Pattern[str], operator: Any) -> bool:
+        """Tell whether the name of `operator` does not match, and count it then."""
+        left_out = self._left_out.get(operator)
+        if left_out is None:
+            left_out = pattern.search(operator._schema.name) is None
+            self._left_out[operator] = left_out
+        if left_out:
+            self._session.losses.count(LEFT_OUT, self._clock())
+        return left_out
 
     def _before_operator(
         self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -135,6 +154,18 @@ class TouchOperators:
         made_a_node = following > getattr(self._autograd, "sequence", following)
         self._autograd.sequence = following
         return following - 1 if made_a_node else None
+
+
+def _compiled(match: str | None, session: Session) -> re.Pattern[str] | None:
+    """Compile `match`; `None`, counted: Python's regular expressions are not those it was meant for."""
+    if match is None:
+        return None
+    try:
+        return re.compile(match)
+    except re.error as error:
+        reason = f"--match {match}: {error}; operators of all names are recorded"
+        session.losses.count(reason, session.clock())
+        return None
 
 
 def _dispatch_mode(operators: TouchOperators) -> Any:

@@ -28,6 +28,7 @@ class RecordedOperators:
             return
         self._hook.start(self._session.folder, self._session.rank, self._session.offset)
         self._started = True
+        self._session.watchdog.watch(lambda: self._hook.counters().get("events"))
 
     def stop(self) -> None:
         """Record no more; releases of memory that is known are recorded still."""
