@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -141,18 +141,30 @@ class PartWriter:
         for file in self._open.values():
             file.close()
 
-    def finish(self, transforms: Mapping[str, Transform] | None = None) -> None:
-        """Sort each table by `ts` and merge its files; apply `transforms` on the way."""
+    def finish(
+        self,
+        transforms: Mapping[str, Transform] | None = None,
+        *,
+        only: Collection[str] | None = None,
+    ) -> None:
+        """Sort each table by `ts` and merge its files; nothing can be appended to it any more.
+
+        Args:
+            transforms: table -> what is applied to it on the way.
+            only: the tables to finish; all by default.
+        """
         self.flush()
         changed = transforms or {}
 
         def sort(table: str) -> tuple[str, int]:
             return table, merge(self.folder / table, table, changed.get(table))
 
-        tables = sorted(self._open, key=self.rows.__getitem__, reverse=True)
+        chosen = self._open if only is None else self._open.keys() & set(only)
+        tables = sorted(chosen, key=self.rows.__getitem__, reverse=True)
         with ThreadPoolExecutor(max_workers=2) as pool:
             self.rows.update(pool.map(sort, tables))
-        self._open.clear()
+        for table in tables:
+            del self._open[table]
 
 
 class _RollingFile:

@@ -7,7 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from pasta.collect.importers.span_parents import SpanParents
+from pasta.collect.losses import Losses
 from pasta.trace_merge import Transform
+
+_FIRST_ID = 1 << 40
+"""The first id given to spans that come without one: hooks count their own from 1."""
 
 
 def ended_spans(spans: pl.DataFrame) -> pl.DataFrame:
@@ -20,6 +25,25 @@ def ended_spans(spans: pl.DataFrame) -> pl.DataFrame:
     kept = spans.filter(open_ones).join(ended, on=["pid", "span_id"], how="anti")
     kept = kept.unique(["pid", "span_id"], maintain_order=True)
     return pl.concat([spans.filter(~open_ones), kept]).sort("ts", maintain_order=True)
+
+
+def live_spans(losses: Losses) -> Transform:
+    """Return what completes spans: those written while open are dropped, ids and parents filled in.
+
+    Where operators come without ids they get some, and all spans are given the innermost span that
+    encloses them on their thread; an unfinished one encloses all that follows.
+
+    Args:
+        losses: where what parents leave doubtful is counted.
+    """
+    parents = SpanParents(losses, open_ended=True, first=_FIRST_ID)
+
+    def complete(spans: pl.DataFrame) -> pl.DataFrame:
+        ended = ended_spans(spans)
+        numbered = (ended["span_id"].fill_null(0) > 0).all()
+        return ended if numbered else parents.add(ended)
+
+    return complete
 
 
 def combined(keys: list[str]) -> Transform:

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from pasta.collect.channel import Channel
 from pasta.collect.channel_ring import Batch, Producer
-from pasta.collect.live_tables import combined, ended_spans, processes, running_totals
+from pasta.collect.file_imports import FileImports
+from pasta.collect.live_tables import combined, live_spans, processes, running_totals
 from pasta.collect.losses import Losses
 from pasta.collect.wire import FILE, TEXT, TEXTS, Decoder
 from pasta.schema import TABLES, arrow_schema
@@ -39,7 +40,6 @@ class Receiver:
         listeners: called with each table's new rows; for analysis while the program runs.
         processes: (rank, pid) -> when it was last heard of, in ns.
         failure: why rows could not be written; empty: all were.
-        importing: whether files wait to be imported.
         spent_ns: what receiving and writing took.
     """
 
@@ -48,7 +48,6 @@ class Receiver:
         self.listeners: list[Listener] = []
         self.processes: dict[tuple[int, int], int] = {}
         self.failure = ""
-        self.importing = False
         self.spent_ns = 0
         self._channel = channel
         self._folder = folder
@@ -57,6 +56,7 @@ class Receiver:
         self._decoders: dict[str, Decoder] = {}
         self._parts: dict[int, PartWriter] = {}
         self._lock = threading.Lock()
+        self._imports = FileImports((channel.folder, folder), self.append)
         self._rolled = time.monotonic()
 
     def receive(self, seconds: float) -> bool:
@@ -97,6 +97,11 @@ class Receiver:
             listener(table, rows)
 
     @property
+    def importing(self) -> bool:
+        """Whether files wait to be imported."""
+        return self._imports.busy
+
+    @property
     def bytes(self) -> int:
         """Size of the trace's files so far."""
         return sum(part.bytes for part in self._parts.values())
@@ -107,6 +112,7 @@ class Receiver:
         Args:
             exit_codes: pid -> exit code, negative for a signal, of the processes it is known of.
         """
+        self._imports.close()
         self._count_losses()
         began = time.monotonic_ns()
         self._write(lambda: self._complete(exit_codes))
@@ -123,7 +129,10 @@ class Receiver:
             part.rewrite("process", processes(ended, exit_codes))
             part.rewrite("thread", combined(["pid", "tid"]))
             part.rewrite("device", combined(["pid", "device"]))
-            part.finish({"span": ended_spans, "memory": running_totals()})
+            losses = Losses("pasta")
+            part.finish({"span": live_spans(losses)}, only=["span"])
+            part.append("loss", losses.rows(rank, 0))
+            part.finish({"memory": running_totals()})
         self.rows = {
             table: sum(part.rows.get(table, 0) for part in self._parts.values()) for table in TABLES
         }
@@ -142,7 +151,8 @@ class Receiver:
             self.append(producer.rank, batch.table, decoder.rows(batch.table, batch.rows))
 
     def _import(self, producer: Producer, files: list[dict[str, Any]]) -> None:
-        raise NotImplementedError
+        for file in files:
+            self._imports.put(producer, Path(file["path"]), file["shift"])
 
     def _part(self, rank: int) -> PartWriter:
         if rank not in self._parts:

@@ -128,7 +128,8 @@ class Reception:
         """Return what the session in a program reads: clock, selection, collectors."""
         each = self._selection.in_collectors()
         collectors = {name: {"level": level, **each} for name, level in self._chosen.items()}
-        return {"offset": self._offset, **self._selection.in_program(), **collectors}
+        common = {"offset": self._offset, "files": str(self.path)}
+        return {**common, **self._selection.in_program(), **collectors}
 
     def status(self) -> dict[str, Any]:
         """Return how the recording fares."""

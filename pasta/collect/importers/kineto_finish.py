@@ -31,15 +31,7 @@ def finish_transforms(
         launch_gap: taken from the launch ids beyond it, which are those of a second half.
         device_communicators: the communicators that kernels work for.
     """
-
-    def complete(frame: pl.DataFrame) -> pl.DataFrame:
-        changed = [pl.col(name) + base_ns for name in _TIMES if name in frame.columns]
-        if "launch_id" in frame.columns:
-            launch = pl.col("launch_id")
-            moved = pl.when(launch > launch_gap).then(launch - launch_gap).otherwise(launch)
-            changed.append(moved.alias("launch_id"))
-        return frame.with_columns(pl.lit(pid, dtype=pl.Int64).alias("pid"), *changed)
-
+    complete = completion(pid, base_ns, launch_gap)
     first_steps: dict[str, Transform] = {
         "span": SpanParents(losses).add,
         "collective": Collectives(device_communicators).add,
@@ -49,6 +41,26 @@ def finish_transforms(
     for table, first in first_steps.items():
         transforms[table] = _followed(first, complete)
     return transforms
+
+
+def completion(pid: int, base_ns: int, launch_gap: int = 0) -> Transform:
+    """Return what makes times absolute and gives rows their process.
+
+    Args:
+        pid: the process of all rows.
+        base_ns: added to every time.
+        launch_gap: taken from the launch ids beyond it; 0: there are none.
+    """
+
+    def complete(frame: pl.DataFrame) -> pl.DataFrame:
+        changed = [pl.col(name) + base_ns for name in _TIMES if name in frame.columns]
+        if "launch_id" in frame.columns and launch_gap:
+            launch = pl.col("launch_id")
+            moved = pl.when(launch > launch_gap).then(launch - launch_gap).otherwise(launch)
+            changed.append(moved.alias("launch_id"))
+        return frame.with_columns(pl.lit(pid, dtype=pl.Int64).alias("pid"), *changed)
+
+    return complete
 
 
 def _followed(first: Transform, then: Transform) -> Transform:
@@ -79,18 +91,21 @@ class Collectives:
 
     Args:
         device_communicators: the communicators that kernels work for.
+
+    Attributes:
+        on_devices: the same, sorted; it may grow from slice to slice.
     """
 
     def __init__(self, device_communicators: set[str]) -> None:
-        self._on_devices = sorted(device_communicators)
+        self.on_devices = sorted(device_communicators)
         self._seen: dict[tuple[str, int, int | None], int] = {}
 
     def add(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of one slice that stay, with `sequence` and `sequence_source`."""
-        if "" in self._on_devices:
+        if "" in self.on_devices:
             frame = frame.filter(pl.col("device") >= 0)
-        elif self._on_devices:
-            elsewhere = ~pl.col("communicator").is_in(self._on_devices)
+        elif self.on_devices:
+            elsewhere = ~pl.col("communicator").is_in(self.on_devices)
             frame = frame.filter((pl.col("device") >= 0) | elsewhere)
         numbers = []
         for communicator, device, stream in frame.select(

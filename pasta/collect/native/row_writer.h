@@ -24,6 +24,7 @@ namespace pasta {
 
 constexpr uint32_t QUEUE_ROWS = 4096; /* a power of two */
 constexpr auto FLUSH_EVERY = std::chrono::milliseconds(100);
+constexpr uint32_t ROW_BYTES = 96;    /* at most, with what a batch needs besides */
 inline const uint64_t UNKNOWN_IDS[QUEUE_ROWS] = {};
 
 struct SpanColumns {
@@ -123,7 +124,9 @@ class RowWriter {
 
     RowWriter(const char *folder, int32_t rank, int64_t clock_offset) : offset(clock_offset) {
         failed = pasta_ring_open(&ring, folder, rank);
-        largest_text = ring.header ? ring.header->slot_bytes / 4 : 0;
+        uint32_t slot_bytes = ring.header ? ring.header->slot_bytes : 0;
+        largest_text = slot_bytes / 4;
+        rows_of_slot = std::max(slot_bytes / ROW_BYTES, 1u);
     }
 
     int error() const { return failed; }
@@ -216,6 +219,7 @@ class RowWriter {
     const int64_t offset;
     int failed;
     size_t largest_text;
+    uint64_t rows_of_slot; /* so many fit, so that none is dropped for want of a second slot */
     std::mutex writing; /* guards the ring, and the taking of rows */
     pasta_ring ring;
     uint64_t written = 0, dropped_before = 0;
@@ -260,7 +264,7 @@ class RowWriter {
     void take(Queue<Columns> &queue, uint64_t until, bool told, bool may_drop) {
         for (uint64_t from = queue.taken.load(std::memory_order_relaxed); from < until;) {
             auto at = static_cast<uint32_t>(from % QUEUE_ROWS);
-            uint64_t rows = std::min<uint64_t>(until - from, QUEUE_ROWS - at);
+            uint64_t rows = std::min<uint64_t>({until - from, QUEUE_ROWS - at, rows_of_slot});
             bool room = told && has_room();
             if (!room && !may_drop) return;
             if (room) write_columns(queue.columns, at, rows);

@@ -45,6 +45,12 @@ struct Open final : at::ObserverContext {
     uint32_t level, name;
     Signature signature;
 
+    static thread_local Open *evaluating;
+
+    ~Open() override {
+        if (evaluating == this) evaluating = nullptr;
+    }
+
     static void *operator new(size_t bytes) {
         if (!spare) return ::operator new(bytes);
         void *memory = spare;
@@ -59,6 +65,7 @@ struct Open final : at::ObserverContext {
   private:
     static thread_local void *spare;
 };
+thread_local Open *Open::evaluating = nullptr;
 thread_local void *Open::spare = nullptr;
 
 /* Gives access to what a tensor says of its sizes without a call into Python or a subclass. */
@@ -179,6 +186,20 @@ uint32_t name_of(RowWriter &writer, ThreadRows &rows, const char *name) {
     return fresh;
 }
 
+/* What the engine does for a backward function has the numbers of that function, as in PyTorch's own
+ * profiler; they are known only when the function itself begins. */
+void pass_numbers(Open &open, const at::RecordFunction &function) {
+    static constexpr char EVALUATE[] = "autograd::engine::evaluate_function";
+    if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+        if (Open *engine = Open::evaluating; engine && engine->sequence < 0) {
+            engine->sequence = open.sequence;
+            engine->forward_tid = open.forward_tid;
+        }
+    } else if (!strncmp(function.name(), EVALUATE, sizeof(EVALUATE) - 1)) {
+        Open::evaluating = &open;
+    }
+}
+
 std::unique_ptr<at::ObserverContext> function_begins(const at::RecordFunction &function) {
     RowWriter *writer = recording.load(std::memory_order_acquire);
     if (!writer) return nullptr;
@@ -196,6 +217,7 @@ std::unique_ptr<at::ObserverContext> function_begins(const at::RecordFunction &f
         open->forward_tid = static_cast<int64_t>(function.forwardThreadId());
         open->name = name_of(*writer, rows, function.name());
         open->signature = annotated ? Signature{} : signature_of(*writer, rows, function);
+        pass_numbers(*open, function);
         open->ts = writer->clock();
         if (entered)
             rows.sampled_ns.add(static_cast<uint64_t>(open->ts - entered) * SAMPLE_EVERY);
@@ -218,7 +240,7 @@ void append(ThreadRows &rows, const Open &open, int64_t end) {
     columns.sequence[at] = open.sequence;
     columns.has_sequence[at] = open.sequence >= 0;
     columns.forward_tid[at] = open.forward_tid;
-    columns.has_forward_tid[at] = open.forward_tid > 0;
+    columns.has_forward_tid[at] = open.sequence >= 0 && open.forward_tid > 0;
     columns.shapes[at] = open.signature.shapes;
     columns.types[at] = open.signature.types;
     rows.spans.publish();

@@ -42,6 +42,7 @@ _PROCESS_COLUMNS = (
     "stack_id",
 )
 _METRIC_COLUMNS = ("ts", "dur", "name", "value", "unit")
+_FILE_COLUMNS = ("path", "kind", "shift", "events")
 _LOSS_COLUMNS = ("collector", "reason", "count", "first_ts")
 _TOO_MANY = "rows that came faster than they could be written: dropped"
 
@@ -143,6 +144,7 @@ class Session:
         self._thread_rows = self.rows("thread", THREAD_COLUMNS, stack_id=0)
         self._process_rows = self.rows("process", _PROCESS_COLUMNS)
         self._loss_rows = self.rows("loss", _LOSS_COLUMNS)
+        self._file_rows = self.rows("file", _FILE_COLUMNS)
         self._metric_rows = self.rows("metric", _METRIC_COLUMNS, device=-1, launch_id=0)
         frames = self.rows("frame", FRAME_COLUMNS, language="python", library="")
         stacks = Stacks(frames, self.losses, self.clock)
@@ -266,9 +268,7 @@ class Session:
             shift: added to all its times, in ns.
             events: how many events it holds, to be counted where it is lost.
         """
-        given = {"path": [path], "kind": [kind], "shift": [shift], "events": [events]}
-        with self._flushing:
-            self._writer.write("file", given)
+        self._file_rows.append((path, kind, shift, events))
 
     def flush(self) -> None:
         """Write the rows that wait; where another thread is at it, leave it to that one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import Any
 
 from ..session import Collector, Session
@@ -96,4 +97,6 @@ def _operators(session: Session, level: str, settings: dict[str, Any]) -> Collec
         if hook is not None:
             return RecordedOperators(session, hook)
         session.losses.count(f"{reason}; PyTorch's profiler is used instead", session.clock())
-    raise NotImplementedError(level)
+    from .kineto import KinetoCycles
+
+    return KinetoCycles(session, level, settings)

@@ -1,0 +1,251 @@
+"""Levels `operators` and `timeline` by PyTorch's own profiler, in cycles of bounded length.
+
+Each cycle ends in a file of the profiler's format, which the analysis process imports: formatting
+it takes the profiler a third of the time that Python needs to read the events (benchmarks/
+kineto_cycles.py). Cycles begin and end on the main thread, as the profiler belongs to a thread.
+"""
+
+# ruff: noqa: SLF001 - PyTorch has no public names for what is needed here
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .. import main_thread
+from ..session import Session
+
+KIND = "kineto"
+CYCLE_SECONDS = {"operators": 1.0, "timeline": 2.0}
+SHORTEST_SECONDS, FIRST_SECONDS = 0.1, 0.25
+CYCLE_BYTES = 16 << 20
+"""About this large a cycle's file may become; cycles get shorter where more happens."""
+UNREAD_BYTES = 256 << 20
+_SPARE_BYTES = 64 << 20
+_UNREAD = "cycles of PyTorch's profiler that were not read in time: dropped whole"
+_YIELDED = "times that the program's own profiler ran: nothing of PyTorch is recorded meanwhile"
+_BEGIN, _END = ("_prepare_profiler", "_enable_profiler"), "_disable_profiler"
+
+_current: KinetoCycles | None = None
+
+
+class KinetoCycles:
+    """PyTorch's profiler, switched on and off so that its memory stays bounded.
+
+    Args:
+        session: knows the channel and the clock, and announces files.
+        level: `operators` (host only) or `timeline` (host and devices).
+        settings: `cycle_seconds`: longest cycle.
+
+    Attributes:
+        busy: tells whether a cycle may not end now, though the main thread is at a bytecode.
+    """
+
+    def __init__(self, session: Session, level: str, settings: dict[str, Any]) -> None:
+        global _current  # noqa: PLW0603 - what happens around forks is told to functions
+        self.busy: Callable[[], bool] = lambda: False
+        self._session = session
+        self._devices = level == "timeline"
+        self._stacks = bool(settings.get("stacks"))
+        self._longest = float(settings.get("cycle_seconds") or CYCLE_SECONDS[level])
+        self._seconds = min(FIRST_SECONDS, self._longest)
+        self._wanted = self._open = self._yielded = False
+        self._opened = 0.0
+        self._cycles = 0
+        self._profiler = _originals()
+        self._replaced = self._give_way()
+        _current = self
+        session.each_flush(self.tick)
+
+    def start(self) -> None:
+        """Record from here on."""
+        self._wanted = True
+        self._begin_cycle()
+
+    def stop(self) -> None:
+        """Record no more, until started again."""
+        self._end_cycle()
+        self._wanted = False
+
+    def close(self) -> None:
+        """End the open cycle, and leave PyTorch as it was."""
+        self.stop()
+        for module, name, ours, original in self._replaced:
+            if getattr(module, name) is ours:
+                setattr(module, name, original)
+
+    def forked(self) -> None:
+        """Record no more in this child: the cycle ended before the fork."""
+        self._wanted = self._open = False
+
+    def tick(self) -> None:
+        """Ask the main thread to turn to the next cycle, where this one has lasted long enough."""
+        if self._open and time.monotonic() - self._opened >= self._seconds:
+            main_thread.call_soon(lambda: self._session.guarded("cycle", self._turn))
+
+    def before_fork(self) -> None:
+        """End the cycle, so that no child inherits a profiler that nobody would end."""
+        if self._open and threading.current_thread() is threading.main_thread():
+            self._session.guarded("cycle", self._end_cycle)
+
+    def after_fork(self) -> None:
+        """Go on in the parent."""
+        if threading.current_thread() is threading.main_thread():
+            self._session.guarded("cycle", self._begin_cycle)
+
+    def _turn(self) -> None:
+        if self._open and not self.busy() and not _captures():
+            self._end_cycle()
+            self._begin_cycle()
+
+    def _begin_cycle(self) -> None:
+        if not self._wanted or self._open or self._yielded:
+            return
+        from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig
+
+        began = time.monotonic_ns()
+        # Positional only: shapes, memory, stacks, flops, modules.
+        wanted = (True, True, self._stacks, False, False)
+        config = ProfilerConfig(ProfilerState.KINETO, *wanted, _ExperimentalConfig())
+        activities = _activities(devices=self._devices)
+        prepare, enable, _ = self._profiler
+        prepare(config, activities)
+        enable(config, activities)
+        self._open, self._opened = True, time.monotonic()
+        self._session.spent["collect"] += time.monotonic_ns() - began
+
+    def _end_cycle(self) -> None:
+        if not self._open:
+            return
+        began = time.monotonic_ns()
+        self._open = False
+        if self._devices:
+            _synchronize()
+        result = self._profiler[2]()
+        shift = self._session.clock() - time.time_ns()
+        ended = time.monotonic_ns()
+        self._session.spent["collect"] += ended - began
+        self._save(result, shift)
+        self._session.spent["transfer"] += time.monotonic_ns() - ended
+
+    def _save(self, result: Any, shift: int) -> None:
+        """Write the cycle's file, and choose the next cycle's length by its size."""
+        name = f"cycle-{os.getpid()}-{self._cycles}.json"
+        self._cycles += 1
+        folder = self._roomy_folder()
+        if folder is None:
+            self._session.losses.count(_UNREAD, self._session.clock())
+            return
+        hidden, path = os.path.join(folder, f".{name}"), os.path.join(folder, name)
+        result.save(hidden)
+        size = os.stat(hidden).st_size
+        os.rename(hidden, path)
+        self._session.announce(path, KIND, shift, 0)
+        lasted = time.monotonic() - self._opened
+        fitting = lasted * CYCLE_BYTES / max(size, 1)
+        self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
+
+    def _roomy_folder(self) -> str | None:
+        """Return shared memory where it has room, else the trace's disk; `None`: too much waits."""
+        places = (self._session.folder, self._session.settings.get("files", ""))
+        waiting = sum(map(_cycle_bytes, filter(None, places)))
+        if waiting > UNREAD_BYTES:
+            return None
+        state = os.statvfs(self._session.folder)
+        roomy = state.f_bavail * state.f_frsize > _SPARE_BYTES + waiting
+        return self._session.folder if roomy or not places[1] else places[1]
+
+    def _give_way(self) -> list[tuple[Any, str, Any, Any]]:
+        """Let a profiler that the program starts have its turn; return what was replaced."""
+        from torch.autograd import profiler
+
+        replaced = []
+        for name, wrap in (
+            (_BEGIN[0], self._before),
+            (_BEGIN[1], self._before),
+            (_END, self._after),
+        ):
+            original = getattr(profiler, name)
+            ours = wrap(original)
+            setattr(profiler, name, ours)
+            replaced.append((profiler, name, ours, original))
+        return replaced
+
+    def _before(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def yielding(*args: Any, **kwargs: Any) -> Any:
+            if not self._yielded:
+                self._session.guarded("cycle", self._end_cycle)
+                self._yielded = True
+                self._session.losses.count(_YIELDED, self._session.clock())
+            return function(*args, **kwargs)
+
+        return yielding
+
+    def _after(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def resuming(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            self._yielded = False
+            main_thread.call_soon(lambda: self._session.guarded("cycle", self._begin_cycle))
+            return result
+
+        return resuming
+
+
+def _originals() -> tuple[Callable[..., Any], Callable[..., Any], Callable[[], Any]]:
+    from torch.autograd import profiler
+
+    return profiler._prepare_profiler, profiler._enable_profiler, profiler._disable_profiler
+
+
+def _activities(*, devices: bool) -> set[Any]:
+    from torch.autograd import ProfilerActivity
+    from torch.profiler import supported_activities
+
+    return set(supported_activities()) if devices else {ProfilerActivity.CPU}
+
+
+def _synchronize() -> None:
+    """Wait for the devices, as the profiler would otherwise miss what still runs."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def _captures() -> bool:
+    """Whether a CUDA graph is being captured, which a synchronisation would spoil."""
+    import torch
+
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def _cycle_bytes(folder: str) -> int:
+    """Return the size of the cycles that wait in `folder`."""
+    total = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("cycle-"):
+                    total += entry.stat().st_size
+    except OSError:
+        pass
+    return total
+
+
+def _before_fork() -> None:
+    if _current is not None:
+        _current.before_fork()
+
+
+def _after_fork() -> None:
+    if _current is not None:
+        _current.after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
