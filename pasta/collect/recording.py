@@ -37,6 +37,10 @@ _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
 _OUTLIVED = "processes that outlive the command: recorded up to its end"
+_SILENT = (
+    "no process of the command imported torch or pasta, or did so under python -I, -E or -S:"
+    " nothing was recorded in it"
+)
 _FULL = "the trace has reached its byte limit: recording was switched off"
 
 
@@ -91,6 +95,7 @@ class Reception:
         path: the trace, absolute.
         channel: where the program writes.
         receiver: what turns it into tables.
+        warning: what kept the program from being recorded; empty: nothing.
 
     Raises:
         TraceError: `out` holds something else.
@@ -114,6 +119,7 @@ class Reception:
         self.receiver = Receiver(self.channel, self.path, self.clock)
         self._told_status = 0.0
         self._full = False
+        self.warning = ""
 
     def clock(self) -> int:
         """Return the time in ns since the epoch, on the trace's clock."""
@@ -176,6 +182,9 @@ class Reception:
             ended: how the program ended.
             exit_codes: pid -> exit code, negative for a signal, of processes it is known of.
         """
+        if not self.receiver.processes:
+            self.warning = _SILENT
+            self._append_loss(_SILENT, 1)
         for pid in exit_codes:
             self._append("process", [self._process(pid)])
         ranks = self.receiver.finish(exit_codes)
@@ -251,12 +260,14 @@ class Recorded:
         path: the trace.
         end: how the program ended.
         rows: rows by table.
+        warning: what the program kept from being recorded; empty: nothing.
         failure: why part of what arrived could not be written; empty: all was.
     """
 
     path: Path
     end: End
     rows: dict[str, int] = field(default_factory=dict)
+    warning: str = ""
     failure: str = ""
 
 
@@ -294,16 +305,15 @@ def record_command(
             reception.receive_rest()
             reception.finish(str(end), {program.pid: end.code})
         receiver = reception.receiver
-        return Recorded(reception.path, end, receiver.rows, receiver.failure)
+        return Recorded(reception.path, end, receiver.rows, reception.warning, receiver.failure)
 
 
 def _environment(reception: Reception) -> dict[str, str]:
     """Return the environment of a program that is recorded; docs/collecting.md describes it."""
     environment = dict(os.environ)
-    others = [
-        part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part != str(SITE)
-    ]
-    environment["PYTHONPATH"] = os.pathsep.join([str(SITE), *filter(None, others)])
+    given = environment.get("PYTHONPATH")
+    others = given.split(os.pathsep) if given else []  # an empty part is the working directory
+    environment["PYTHONPATH"] = os.pathsep.join([str(SITE), *(p for p in others if p != str(SITE))])
     environment[CHANNEL] = str(reception.channel.folder)
     environment[SETTINGS] = json.dumps(reception.settings())
     environment.setdefault("KINETO_LOG_LEVEL", "6")

@@ -197,11 +197,18 @@ class Session:
     def begin(self, name: str) -> None:
         """Open an annotation of the calling thread."""
         if self.recording:
-            self.guarded("annotation", self.spans.open, "annotation", name, name)
+            self.guarded("annotation", self._open_annotation, name)
 
     def end(self, name: str) -> None:
         """Close an annotation of the calling thread."""
-        self.guarded("annotation", self.spans.close, "annotation", name)
+        self.guarded("annotation", self._close_annotation, name)
+
+    def _open_annotation(self, name: object) -> None:
+        text = str(name)  # programs give whatever they have at hand
+        self.spans.open("annotation", text, text)
+
+    def _close_annotation(self, name: object) -> None:
+        self.spans.close("annotation", str(name))
 
     def guarded(self, hook: str, action: Callable[..., Any], *arguments: Any) -> Any:
         """Run `action` so that no failure of it reaches the program; `None` if it failed."""
