@@ -14,6 +14,7 @@ from pasta.collect.importers.kineto_reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source, open_sources
 from pasta.errors import InputError
+from pasta.schema import arrow_schema
 from pasta.trace_merge import conform
 from pasta.trace_writer import PartWriter
 
@@ -28,6 +29,8 @@ _UNIQUE_IN_CYCLE = {
 }
 _UNREADABLE = "cycles of PyTorch's profiler that could not be read: {}"
 _COLLECTOR = "torch"
+_OF_EVERY_CYCLE = ("event of category 'Trace'", "instant event (marks of the recording")
+"""What the profiler says of the cycle itself: nothing is lost with it."""
 
 Append = Callable[[str, pa.Table], None]
 
@@ -64,7 +67,9 @@ class Cycles:
                 self._add(source, shift_ns, losses)
         except InputError as error:
             losses.skip(_UNREADABLE.format(error))
-        self._append("loss", losses.rows(self._rank, self._pid))
+        lost = losses.rows(self._rank, self._pid).to_pylist()
+        lost = [row for row in lost if not row["reason"].startswith(_OF_EVERY_CYCLE)]
+        self._append("loss", pa.Table.from_pylist(lost, schema=arrow_schema("loss")))
 
     def _add(self, source: Source, shift_ns: int, losses: Losses) -> None:
         part = _Gathered()

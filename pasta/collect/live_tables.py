@@ -39,11 +39,23 @@ def live_spans(losses: Losses) -> Transform:
     parents = SpanParents(losses, open_ended=True, first=_FIRST_ID)
 
     def complete(spans: pl.DataFrame) -> pl.DataFrame:
-        ended = ended_spans(spans)
+        ended = _with_phases_once(ended_spans(spans))
         numbered = (ended["span_id"].fill_null(0) > 0).all()
         return ended if numbered else parents.add(ended)
 
     return complete
+
+
+def _with_phases_once(spans: pl.DataFrame) -> pl.DataFrame:
+    """Drop PyTorch's own ranges around an optimizer's step, which the hooks tell as a phase.
+
+    They would not nest: the step ends in a hook, inside of them. Those around `zero_grad` stay.
+    """
+    own = pl.col("level").is_in(["annotation", "phase"]) & (pl.col("span_id").fill_null(0) == 0)
+    zero_grad = own & pl.col("name").str.starts_with("Optimizer.zero_grad#")
+    level = pl.when(zero_grad).then(pl.lit("phase")).otherwise("level")
+    twice = own & pl.col("name").str.starts_with("Optimizer.step#")
+    return spans.filter(~twice.fill_null(value=False)).with_columns(level.alias("level"))
 
 
 def combined(keys: list[str]) -> Transform:
