@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from pasta.collect.channel import Channel
@@ -82,7 +83,7 @@ class Receiver:
         try:
             with self._lock:
                 action()
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
             why = " ".join(str(error).split())
             self.failure = f"{self._folder}: incomplete, as it could not be written on ({why})"
 
@@ -142,7 +143,7 @@ class Receiver:
         self.processes[producer.rank, producer.pid] = self._clock()
         decoder = self._decoders.get(batch.ring)
         if decoder is None:
-            decoder = self._decoders[batch.ring] = Decoder(producer.rank, producer.pid)
+            decoder = self._decoders[batch.ring] = Decoder(producer)
         if batch.table in (TEXT, TEXTS):
             decoder.learn(batch.table, batch.rows)
         elif batch.table == FILE:
@@ -163,19 +164,21 @@ class Receiver:
     def _count_losses(self) -> None:
         for loss in self._channel.losses():
             self._append_loss(loss.producer, loss.reason, loss.rows or loss.batches, loss.first_ts)
-        unknown = sum(decoder.unknown for decoder in self._decoders.values())
-        if unknown:
-            self._append_loss(Producer(0, 0, 0), _UNKNOWN_TEXT, unknown, None)
+        for decoder in self._decoders.values():
+            if decoder.unknown:
+                self._append_loss(decoder.producer, _UNKNOWN_TEXT, decoder.unknown, None)
 
     def _append_loss(
         self, producer: Producer, reason: str, count: int, first_ts: int | None
     ) -> None:
+        # A ring that cannot be read tells of no rank: another's folder may be another launcher's.
+        rank = producer.rank if producer.pid else min(self._parts, default=producer.rank)
         row = {
-            "rank": producer.rank,
+            "rank": rank,
             "pid": producer.pid,
             "collector": "channel",
             "reason": reason,
             "count": count,
             "first_ts": first_ts,
         }
-        self.append(producer.rank, "loss", pa.Table.from_pylist([row], schema=arrow_schema("loss")))
+        self.append(rank, "loss", pa.Table.from_pylist([row], schema=arrow_schema("loss")))

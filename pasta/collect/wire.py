@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pasta.collect.channel_ring import Producer
 from pasta.schema import TABLES, arrow_schema
 
 TEXT, TEXTS, FILE = "text", "texts", "file"
@@ -47,12 +48,13 @@ class Decoder:
     """Turns batches of one producer into rows of a trace.
 
     Attributes:
+        producer: who writes the ring.
         unknown: cells whose text never came; they are null.
     """
 
-    def __init__(self, rank: int, pid: int) -> None:
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
         self.unknown = 0
-        self._rank, self._pid = rank, pid
         self._known = {TEXT: _Texts(pa.string()), TEXTS: _Texts(pa.list_(pa.string()))}
 
     def learn(self, table: str, rows: pa.RecordBatch) -> None:
@@ -66,9 +68,11 @@ class Decoder:
         for field in arrow_schema(table):
             wire = _wire_field(field).name
             if field.name == "rank":
-                columns["rank"] = pa.repeat(pa.scalar(self._rank, field.type), batch.num_rows)
+                columns["rank"] = pa.repeat(
+                    pa.scalar(self.producer.rank, field.type), batch.num_rows
+                )
             elif field.name == "pid":
-                columns["pid"] = pa.repeat(pa.scalar(self._pid, field.type), batch.num_rows)
+                columns["pid"] = pa.repeat(pa.scalar(self.producer.pid, field.type), batch.num_rows)
             elif wire in names and wire != field.name:
                 columns[field.name] = self._resolve(wire.rpartition("_")[2], batch.column(wire))
             elif wire in names:

@@ -9,26 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pasta.collect.channel import Channel
-from pasta.collect.target.channel_writer import RingWriter
-from pasta.collect.target.rows import Encoder, Rows
 from pasta.collect.wire import TEXT, TEXTS, WIRE_TABLES, Decoder
 from pasta.schema import TABLES, arrow_schema
-
-
-class Writer:
-    """What a recorded process does with rows of one ring."""
-
-    def __init__(self, channel: Channel, rank: int) -> None:
-        ring = RingWriter(str(channel.folder), rank=rank)
-        self._encoder = Encoder(ring.columns, ring.write)
-
-    def write(self, table: str, columns: tuple[str, ...], rows: list[tuple]) -> None:
-        waiting = Rows(table, columns, {})
-        for row in rows:
-            waiting.append(row)
-        taken = waiting.take()
-        if taken:
-            self._encoder.write(table, taken)
+from tests.collect.wire_help import Writer
 
 
 class Reader:
@@ -44,7 +27,7 @@ class Reader:
         for batch in iter(self._channel.poll, None):
             with batch:
                 producer = batch.producer
-                decoder = self.decoders.setdefault(batch.ring, Decoder(producer.rank, producer.pid))
+                decoder = self.decoders.setdefault(batch.ring, Decoder(producer))
                 if batch.table == lose:
                     continue
                 if batch.table in (TEXT, TEXTS):

@@ -45,9 +45,7 @@ class Rows:
             with batch:
                 self.rings.add(batch.ring)
                 producer = batch.producer
-                decoder = self._decoders.setdefault(
-                    batch.ring, Decoder(producer.rank, producer.pid)
-                )
+                decoder = self._decoders.setdefault(batch.ring, Decoder(producer))
                 if batch.table in (TEXT, TEXTS):
                     decoder.learn(batch.table, batch.rows)
                 else:
