@@ -187,13 +187,12 @@ def _size(text: str | None) -> int | None:
 
 
 def _check_pattern(pattern: str) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    import polars as pl
 
     try:
         re.compile(pattern)
-        pc.match_substring_regex(pa.array([""]), pattern)
-    except (re.error, pa.ArrowInvalid) as error:
+        pl.Series([""]).str.contains(pattern)
+    except (re.error, pl.exceptions.PolarsError) as error:
         raise PastaError(f"--match {pattern}: no regular expression ({error})") from error
 
 

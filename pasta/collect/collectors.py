@@ -35,11 +35,13 @@ class Collector:
         name: what `--with` calls it.
         about: what it records.
         levels: level name -> level.
+        by_name_only: whether it runs only where `--with` names it, whatever a tool needs.
     """
 
     name: str
     about: str
     levels: Mapping[str, Level]
+    by_name_only: bool = False
 
 
 _HOST = frozenset({"span", "memory"})
@@ -88,6 +90,32 @@ COLLECTORS: dict[str, Collector] = {
             ),
         },
     ),
+    "nsys": Collector(
+        "nsys",
+        "what Nsight Systems records of the whole command: CUDA, NVTX, calls of the OS runtime",
+        {
+            "report": Level(
+                frozenset(),
+                "what Nsight Systems costs",
+                "what it has not yet taken from the program; all of it where nsys is killed",
+                _DEVICE - {"collective"} | {"span"},
+            )
+        },
+        by_name_only=True,
+    ),
+    "rocprofv3": Collector(
+        "rocprofv3",
+        "what rocprofv3 records of each process of the command: HIP, ROCTx, RCCL",
+        {
+            "runtime": Level(
+                frozenset(),
+                "what rocprofv3 costs",
+                "all of it: each process writes its file when it exits",
+                _DEVICE | {"span"},
+            )
+        },
+        by_name_only=True,
+    ),
 }
 DEFAULT = {"torch": "operators"}
 
@@ -135,6 +163,8 @@ def collectors_for(required: Iterable[str], optional: Iterable[str]) -> Chosen:
         return dict(DEFAULT)
     best: tuple[int, Chosen] | None = None
     for collector in COLLECTORS.values():
+        if collector.by_name_only:
+            continue
         for name, level in collector.levels.items():
             filled = level.tables | level.maybe
             if wanted <= filled:

@@ -148,6 +148,28 @@ def _content_key(files: Sequence[Path]) -> str:
     return digest.hexdigest()[:32]
 
 
+def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
+    """Import one file, which is no archive, as tables of `rank`; `None`: of no known format.
+
+    Args:
+        file: the file, plain or gzip.
+        folder: where the tables go; absent.
+        rank: the rank of all rows, whatever the file says.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    source = next(open_sources([file]))
+    known = _recognised(source)
+    if known is None:
+        return None
+    name, found = known
+    losses = Losses(f"import {name}", source.name)
+    writer = PartWriter(folder)
+    _finish(writer, found.read(source, writer, losses), rank, losses)
+    return writer
+
+
 class _Import:
     """One import into `folder`."""
 
@@ -190,10 +212,7 @@ class _Import:
         writer = PartWriter(self._folder / f".part-{len(self._parts)}")
         imported = found.read(source, writer, losses)
         rank, told_by = self._rank_of(source, imported)
-        writer.finish(_with_rank(imported.transforms, rank))
-        losses.shift(imported.shift_ns)
-        writer.append("loss", losses.rows(rank, imported.pid))
-        writer.finish()
+        _finish(writer, imported, rank, losses)
         self._parts.append(_Part(source.name, rank, told_by, writer, losses))
 
     def _rank_of(self, source: Source, imported: Imported) -> tuple[int, str]:
@@ -253,12 +272,27 @@ class _Import:
 
 def _importer_of(source: Source) -> tuple[str, Importer]:
     """Return name and importer of the format that the source's first bytes tell."""
-    for name in IMPORTERS:
-        if IMPORTERS.get(name).recognises(source.head):
-            return name, IMPORTERS.get(name)
+    found = _recognised(source)
+    if found is not None:
+        return found
     known = ", ".join(IMPORTERS.get(name).format for name in IMPORTERS)
     start = source.head.lstrip()[:16].decode(errors="replace")
     raise InputError(f"{source.name}: unknown format (starts with {start!r}); known: {known}")
+
+
+def _recognised(source: Source) -> tuple[str, Importer] | None:
+    for name in IMPORTERS:
+        if IMPORTERS.get(name).recognises(source.head):
+            return name, IMPORTERS.get(name)
+    return None
+
+
+def _finish(writer: PartWriter, imported: Imported, rank: int, losses: Losses) -> None:
+    """Sort the tables of a part, and add what was lost of its source."""
+    writer.finish(_with_rank(imported.transforms, rank))
+    losses.shift(imported.shift_ns)
+    writer.append("loss", losses.rows(rank, imported.pid))
+    writer.finish()
 
 
 def _with_rank(transforms: Mapping[str, Transform], rank: int) -> dict[str, Transform]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import polars as pl
 import pyarrow as pa
 
 from pasta.collect.channel import Channel
@@ -35,6 +36,7 @@ class Receiver:
         channel: where batches come from.
         folder: the trace.
         clock: the trace's clock, in ns.
+        match: regular expression that names of operators and kernels must contain.
 
     Attributes:
         rows: rows by table so far.
@@ -44,7 +46,14 @@ class Receiver:
         spent_ns: what receiving and writing took.
     """
 
-    def __init__(self, channel: Channel, folder: Path, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        folder: Path,
+        clock: Callable[[], int],
+        match: str | None = None,
+    ) -> None:
+        self._match = match
         self.rows: dict[str, int] = {}
         self.listeners: list[Listener] = []
         self.processes: dict[tuple[int, int], int] = {}
@@ -92,10 +101,27 @@ class Receiver:
 
         Where the disk takes no more, rows are taken and dropped, so that nobody waits for them.
         """
+        rows = self._matching(rank, table, rows)
         self._write(lambda: self._part(rank).append(table, rows))
         self.rows[table] = self.rows.get(table, 0) + rows.num_rows
         for listener in self.listeners:
             listener(table, rows)
+
+    def _matching(self, rank: int, table: str, rows: pa.Table) -> pa.Table:
+        """Return the rows whose names are wanted; other operators and kernels are counted."""
+        if self._match is None or table not in ("kernel", "span") or rows.num_rows == 0:
+            return rows
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101
+        kept = pl.col("name").str.contains(self._match).fill_null(value=False)
+        if table == "span":
+            kept |= pl.col("level") != "operator"
+        matching = frame.filter(kept)
+        if left_out := frame.height - matching.height:
+            nobody = Producer(rank, frame["pid"][0], 0)
+            reason = f"rows of {table} whose name does not match --match: left out"
+            self._append_loss(nobody, reason, left_out, frame["ts"][0])
+        return matching.to_arrow(compat_level=pl.CompatLevel.oldest())
 
     @property
     def importing(self) -> bool:

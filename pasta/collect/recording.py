@@ -51,7 +51,7 @@ class Selection:
     Attributes:
         steps: first step, last step (`None`: to the end), and every how many-th of them.
         seconds: record for so long in all.
-        match: regular expression (RE2) that names of operators and kernels must contain.
+        match: regular expression (Python's and Rust's alike) that names of operators and kernels must contain.
         max_bytes: stop when the trace's files are so large.
         idle: record nothing until asked to (`pasta control`, `pasta.start()`).
         stacks: record Python call stacks of operators.
@@ -116,7 +116,7 @@ class Reception:
         except BaseException:
             self.channel.close()
             raise
-        self.receiver = Receiver(self.channel, self.path, self.clock)
+        self.receiver = Receiver(self.channel, self.path, self.clock, selection.match)
         self._told_status = 0.0
         self._full = False
         self.warning = ""
@@ -124,6 +124,12 @@ class Reception:
     def clock(self) -> int:
         """Return the time in ns since the epoch, on the trace's clock."""
         return time.monotonic_ns() + self._offset
+
+    def files_of(self, wrapper: Wrapper) -> WrappedFiles:
+        """Return the files that a vendor's tool is to leave in this trace."""
+        rank, _, world_size = self._place
+        own = self.path / RANK_FOLDER.format(rank) if world_size > 1 else self.path
+        return WrappedFiles(wrapper, own / wrapper.name, self.receiver, rank, os.getpid())
 
     @property
     def seconds(self) -> float:
@@ -182,7 +188,7 @@ class Reception:
             ended: how the program ended.
             exit_codes: pid -> exit code, negative for a signal, of processes it is known of.
         """
-        if not self.receiver.processes:
+        if not self.receiver.processes and self._chosen.keys() - WRAPPERS:
             self.warning = _SILENT
             self._append_loss(_SILENT, 1)
         for pid in exit_codes:
@@ -262,6 +268,7 @@ class Recorded:
         rows: rows by table.
         warning: what the program kept from being recorded; empty: nothing.
         failure: why part of what arrived could not be written; empty: all was.
+        notes: what became of files of a vendor's tool that could not be imported.
     """
 
     path: Path
@@ -269,6 +276,7 @@ class Recorded:
     rows: dict[str, int] = field(default_factory=dict)
     warning: str = ""
     failure: str = ""
+    notes: Sequence[str] = ()
 
 
 Watcher = Callable[[Reception], None]
@@ -291,10 +299,11 @@ def record_command(
         watchers: called many times a second while the program runs.
 
     Raises:
-        CollectError: there is no such program.
+        CollectError: there is no such program, or no such tool to run it under.
         TraceError: `out` holds something.
     """
     check_command(command)
+    wrapper = wrapper_of(chosen)
     injected = cuda.environment() if "cuda" in chosen else {}
     with Reception(out, shlex.join(command), chosen, selection) as reception:
         with Program(command, {**_environment(reception), **injected}) as program:

@@ -27,6 +27,8 @@ _MACHINERY = {
     os.path.join("torch", "optim", "optimizer.py"): {"wrapper", "_use_grad"},
     os.path.join("torch", "utils", "_contextlib.py"): {"decorate_context"},
     os.path.join("torch", "_ops.py"): {"__call__"},
+    os.path.join("torch", "_compile.py"): {"inner"},
+    os.path.join("torch", "_dynamo", "eval_frame.py"): {"_fn"},
 }
 
 Line = tuple[CodeType, int]

@@ -38,8 +38,8 @@ class TorchCollector:
         self._only_ranges = False
         self._devices = Devices(session)
         session.each_flush(self._devices.write_once)
-        if session.recording:
-            self._install()
+        if not session.settings.get("idle"):
+            self._install()  # also before the first step that is recorded: they count the steps
 
     def start(self) -> None:
         """Record from here on."""
