@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import polars as pl
 import pyarrow as pa
 
 from pasta.collect.channel import Channel
