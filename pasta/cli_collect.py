@@ -98,7 +98,7 @@ def record(
     with _shown(live, out.name, wanted=live is not None if wanted is None else wanted) as watchers:
         recorded = record_command(command, out, chosen, selection(options), watchers)
     click.echo(_summary(recorded), err=True)
-    for message in filter(None, (recorded.warning, recorded.failure)):
+    for message in filter(None, (*recorded.notes, recorded.warning, recorded.failure)):
         click.echo(f"pasta: {message}", err=True)
     return recorded
 

@@ -27,6 +27,8 @@ from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place, place, run_id
 from pasta.collect.target.session import CHANNEL, SETTINGS
 from pasta.collect.wire import WIRE_TABLES
+from pasta.collect.wrapped_files import WrappedFiles
+from pasta.collect.wrappers import WRAPPERS, Wrapper, wrapper_of
 from pasta.schema import arrow_schema
 from pasta.trace import RANK_FOLDER
 from pasta.trace_writer import TraceWriter
@@ -306,15 +308,18 @@ def record_command(
     wrapper = wrapper_of(chosen)
     injected = cuda.environment() if "cuda" in chosen else {}
     with Reception(out, shlex.join(command), chosen, selection) as reception:
-        with Program(command, {**_environment(reception), **injected}) as program:
+        files = reception.files_of(wrapper) if wrapper else None
+        run = files.around(command) if files else command
+        with Program(run, {**_environment(reception), **injected}) as program:
             while (end := program.ended()) is None:
                 for watcher in watchers:
                     watcher(reception)
                 reception.receive()
             reception.receive_rest()
+            notes = files.add() if files else []
             reception.finish(str(end), {program.pid: end.code})
-        receiver = reception.receiver
-        return Recorded(reception.path, end, receiver.rows, reception.warning, receiver.failure)
+        rows, failure = reception.receiver.rows, reception.receiver.failure
+        return Recorded(reception.path, end, rows, reception.warning, failure, notes)
 
 
 def _environment(reception: Reception) -> dict[str, str]:
