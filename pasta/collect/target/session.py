@@ -124,6 +124,7 @@ class Session:
         self._listeners: list[Callable[[], None]] = []
         self._collectors: list[Collector] = []
         self._switched_off: set[str] = set()
+        self._selection = Selection(folder, settings)
         self._begin()
         atexit.register(self.close)
 
@@ -138,7 +139,6 @@ class Session:
         self._started = self.clock()
         self.losses = Losses()
         self.spent = {"collect": 0, "transfer": 0}
-        self._selection = Selection(self.folder, self.settings)
         self.recording = self._selection.wants(self._started)
         self._span_rows = self.rows("span", SPAN_COLUMNS, external_id=0)
         self._thread_rows = self.rows("thread", THREAD_COLUMNS, stack_id=0)
@@ -311,7 +311,10 @@ class Session:
             self._writer.close()
 
     def forked(self) -> None:
-        """Begin anew in a child that was forked: what waits belongs to the parent."""
+        """Begin anew in a child that was forked: what waits belongs to the parent.
+
+        What is recorded is chosen as in the parent at this moment.
+        """
         if not self.active:
             return
         remove_sink(self)

@@ -5,7 +5,7 @@ import pytest
 
 import pasta
 from pasta.collect.target import region
-from tests.collect.recorded_programs import ROOT, python, recorded, table
+from tests.collect.recorded_programs import ROOT, annotations, python, recorded, table
 
 
 class Recorder:
@@ -80,3 +80,28 @@ def test_only_the_region_is_recorded_and_its_steps_are_told(tmp_path, monkeypatc
     inside = spans.filter(pl.col("level") == "annotation")
     found = {row["name"]: names[row["parent_id"]] for row in inside.iter_rows(named=True)}
     assert found == {"first": "step 0", "second": "step 1", "third": "step 1"}
+
+
+def test_a_child_forked_inside_a_region_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    source = """
+    import multiprocessing
+    import pasta
+
+    def work(name):
+        with pasta.annotate(name):
+            pass
+
+    def run(name):
+        child = multiprocessing.get_context("fork").Process(target=work, args=(name,))
+        child.start()
+        child.join()
+
+    run("before")
+    with pasta.region():
+        run("inside")
+    run("after")
+    """
+    command = python(source, options=("-W", "ignore"))
+    _, trace = recorded(tmp_path / "trace", command, idle=True)
+    assert annotations(trace) == ["inside"]
