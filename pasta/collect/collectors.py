@@ -55,13 +55,13 @@ COLLECTORS: dict[str, Collector] = {
             "operators": Level(
                 _HOST,
                 "about 1 us an operator with the native hook, about 15 us without",
-                "the last 0.1 s with the native hook, the open cycle (1 s) without",
+                "the last 0.1 s with the native hook, the open cycle (0.5 s) without",
                 frozenset({"device"}),
             ),
             "timeline": Level(
                 _HOST,
                 "what PyTorch's profiler costs: about 15 us an operator or kernel",
-                "the open cycle (2 s; --cycle)",
+                "the open cycle (0.5 s; --cycle)",
                 _DEVICE,
             ),
             "touch": Level(

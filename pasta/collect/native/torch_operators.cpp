@@ -342,10 +342,11 @@ int pasta_operators_start(const char *folder, int32_t rank, int64_t clock_offset
     return 0;
 }
 
+/* Also for a forked child, in which nothing records: its operators cost no more than without. */
 void pasta_operators_pause(void) {
-    if (!recording.load()) return;
     at::disableCallback(callback());
     FrontAllocator::paused.store(true);
+    DeviceMemory::leave_thread();
 }
 
 void pasta_operators_resume(void) {

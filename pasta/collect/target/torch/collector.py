@@ -6,9 +6,11 @@ import contextlib
 import threading
 from typing import Any
 
+from .. import main_thread
 from ..session import Collector, Session
 from . import data, hooks
 from .devices import Devices
+from .kineto import KinetoCycles
 from .ranges import Ranges
 
 OPERATORS, TIMELINE, TOUCH = "operators", "timeline", "touch"
@@ -31,8 +33,10 @@ class TorchCollector:
         with session.watchdog.paused():
             self._operators = _operators(session, level, settings)
         self.ranges = Ranges(session, getattr(self._operators, "adopt", None))
-        if hasattr(self._operators, "busy"):
+        if isinstance(self._operators, KinetoCycles):
+            turn = self._operators.turn_if_due
             self._operators.busy = self._in_backward
+            self.ranges.after_backward = lambda: main_thread.call_soon(turn)
         self._hooks = contextlib.ExitStack()
         self._installed = False
         self._only_ranges = False
@@ -97,6 +101,4 @@ def _operators(session: Session, level: str, settings: dict[str, Any]) -> Collec
         if hook is not None:
             return RecordedOperators(session, hook)
         session.losses.count(f"{reason}; PyTorch's profiler is used instead", session.clock())
-    from .kineto import KinetoCycles
-
     return KinetoCycles(session, level, settings)

@@ -20,10 +20,10 @@ from .. import main_thread
 from ..session import Session
 
 KIND = "kineto"
-CYCLE_SECONDS = {"operators": 1.0, "timeline": 2.0}
-SHORTEST_SECONDS, FIRST_SECONDS = 0.1, 0.25
-CYCLE_BYTES = 16 << 20
-"""About this large a cycle's file may become; cycles get shorter where more happens."""
+CYCLE_SECONDS = 0.5
+SHORTEST_SECONDS = 0.1
+CYCLE_BYTES = 1 << 22
+"""About this large a cycle's file becomes at most: cycles get shorter where more happens."""
 UNREAD_BYTES = 256 << 20
 _SPARE_BYTES = 64 << 20
 _UNREAD = "cycles of PyTorch's profiler that were not read in time: dropped whole"
@@ -51,8 +51,8 @@ class KinetoCycles:
         self._session = session
         self._devices = level == "timeline"
         self._stacks = bool(settings.get("stacks"))
-        self._longest = float(settings.get("cycle_seconds") or CYCLE_SECONDS[level])
-        self._seconds = min(FIRST_SECONDS, self._longest)
+        self._longest = float(settings.get("cycle_seconds") or CYCLE_SECONDS)
+        self._seconds = SHORTEST_SECONDS
         self._wanted = self._open = self._yielded = False
         self._opened = 0.0
         self._cycles = 0
@@ -85,7 +85,12 @@ class KinetoCycles:
     def tick(self) -> None:
         """Ask the main thread to turn to the next cycle, where this one has lasted long enough."""
         if self._open and time.monotonic() - self._opened >= self._seconds:
-            main_thread.call_soon(lambda: self._session.guarded("cycle", self._turn))
+            main_thread.call_soon(self.turn_if_due)
+
+    def turn_if_due(self) -> None:
+        """Turn to the next cycle here, on the main thread, where this one has lasted long enough."""
+        if self._open and time.monotonic() - self._opened >= self._seconds:
+            self._session.guarded("cycle", self._turn)
 
     def before_fork(self) -> None:
         """End the cycle, so that no child inherits a profiler that nobody would end."""
@@ -105,12 +110,12 @@ class KinetoCycles:
     def _begin_cycle(self) -> None:
         if not self._wanted or self._open or self._yielded:
             return
-        from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig
+        from torch._C._profiler import ProfilerConfig, ProfilerState
 
         began = time.monotonic_ns()
         # Positional only: shapes, memory, stacks, flops, modules.
         wanted = (True, True, self._stacks, False, False)
-        config = ProfilerConfig(ProfilerState.KINETO, *wanted, _ExperimentalConfig())
+        config = ProfilerConfig(ProfilerState.KINETO, *wanted, _without_events())
         activities = _activities(devices=self._devices)
         prepare, enable, _ = self._profiler
         prepare(config, activities)
@@ -122,6 +127,7 @@ class KinetoCycles:
         if not self._open:
             return
         began = time.monotonic_ns()
+        lasted = time.monotonic() - self._opened
         self._open = False
         if self._devices:
             _synchronize()
@@ -129,25 +135,25 @@ class KinetoCycles:
         shift = _shift(self._session.clock)
         ended = time.monotonic_ns()
         self._session.spent["collect"] += ended - began
-        self._save(result, shift)
+        size = self._save(result, shift)
+        fitting = lasted * min(CYCLE_BYTES / max(size, 1), 2)
+        self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
         self._session.spent["transfer"] += time.monotonic_ns() - ended
 
-    def _save(self, result: Any, shift: int) -> None:
-        """Write the cycle's file, and choose the next cycle's length by its size."""
+    def _save(self, result: Any, shift: int) -> int:
+        """Write the cycle's file; return its size, 0 where it was dropped."""
         name = f"cycle-{os.getpid()}-{self._cycles}.json"
         self._cycles += 1
         folder = self._roomy_folder()
         if folder is None:
             self._session.losses.count(_UNREAD, self._session.clock())
-            return
+            return 0
         hidden, path = os.path.join(folder, f".{name}"), os.path.join(folder, name)
         result.save(hidden)
         size = os.stat(hidden).st_size
         os.rename(hidden, path)
         self._session.announce(path, KIND, shift, 0)
-        lasted = time.monotonic() - self._opened
-        fitting = lasted * CYCLE_BYTES / max(size, 1)
-        self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
+        return size
 
     def _roomy_folder(self) -> str | None:
         """Return shared memory where it has room, else the trace's disk; `None`: too much waits."""
@@ -213,6 +219,16 @@ def _originals() -> tuple[Callable[..., Any], Callable[..., Any], Callable[[], A
     from torch.autograd import profiler
 
     return profiler._prepare_profiler, profiler._enable_profiler, profiler._disable_profiler
+
+
+def _without_events() -> Any:
+    """Return the configuration in which the profiler makes no Python objects, if it knows that one."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    try:
+        return _ExperimentalConfig(trace_only=True)
+    except TypeError:  # PyTorch before 2.13
+        return _ExperimentalConfig()
 
 
 def _activities(*, devices: bool) -> set[Any]:

@@ -74,9 +74,9 @@ class NativeOperators:
             self._profilers.enter_context(_before_profilers(leave))
 
     def pause(self) -> None:
-        """Record no more until `resume`, at no cost to operators.
+        """Record no more until `resume`, at no cost to operators, as a forked child may wish too.
 
-        The release of memory whose allocation was recorded is recorded still.
+        On the CPU, the release of memory whose allocation was recorded is recorded still.
         """
         self._library.pasta_operators_pause()
 

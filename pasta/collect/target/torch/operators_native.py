@@ -37,6 +37,8 @@ class RecordedOperators:
 
     def forked(self) -> None:
         """Record no operators in this child: the hook does so only where it is started."""
+        if self._started:
+            self._hook.pause()
         self._started = False
 
     def close(self) -> None:

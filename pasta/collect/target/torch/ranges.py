@@ -18,7 +18,8 @@ class Ranges:
         adopted: called with each model when it is first called.
 
     Attributes:
-        in_backward: the threads that run a backward pass now, by their identifiers.
+        after_backward: called when a backward pass has ended; it must not raise.
+        in_backward: the thread of each backward pass that runs now, by its identifier.
     """
 
     def __init__(self, session: Session, adopted: Callable[[Any], None] | None = None) -> None:
@@ -26,7 +27,8 @@ class Ranges:
         self._guarded = session.guarded
         self._adopted = adopted
         self._names = ModuleNames()
-        self.in_backward: set[int] = set()
+        self.in_backward: list[int] = []
+        self.after_backward: Callable[[], None] = lambda: None
 
     def module_begins(self, module: Any) -> None:
         """Open a module's span; the outermost one opens the forward phase."""
@@ -39,14 +41,15 @@ class Ranges:
 
     def backward_begins(self, key: object) -> None:
         """Open the backward phase."""
-        self.in_backward.add(threading.get_ident())
+        self.in_backward.append(threading.get_ident())
         if self._session.recording:
             self._guarded("backward", self._open_phase, "backward", key)
 
     def backward_ends(self, key: object) -> None:
         """Close the backward phase."""
         self._guarded("backward", self._session.spans.close, "phase", key)
-        self.in_backward.discard(threading.get_ident())
+        self.in_backward.remove(threading.get_ident())
+        self.after_backward()
 
     def optimizer_begins(self, optimizer: Any) -> None:
         """Open the optimizer phase."""
