@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ class SharedTrace:
         self._place = place
         self._run_id = run_id or f"parent={process_name(os.getppid())}"
         path.mkdir(parents=True, exist_ok=True)
+        if any(not _belongs(file.name) for file in path.iterdir()):
+            raise TraceError(f"{path}: already exists and is not empty; choose another -o")
         content = new_manifest({**info, "run_id": self._run_id, "world_size": place.world_size})
         if not _create(path / MANIFEST, content):
             self._check_manifest()
@@ -76,16 +80,25 @@ class SharedTrace:
 
     def _check_manifest(self) -> None:
         try:
-            known = json.loads((self.path / MANIFEST).read_bytes()).get("run_id")
-        except (OSError, ValueError):
+            known = json.loads((self.path / MANIFEST).read_bytes())["run_id"]
+        except (OSError, ValueError, KeyError, TypeError):
             known = None
         if known != self._run_id:
             raise TraceError(f"{self.path}: holds a trace of another run; choose another -o")
 
 
+def _belongs(name: str) -> bool:
+    """Tell whether a file is one that another rank's launcher makes."""
+    return name == MANIFEST or fnmatch(name, RANK_GLOB) or name.startswith(f".{MANIFEST}.")
+
+
+def _hidden(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.uname().nodename}.{threading.get_native_id()}")
+
+
 def _create(path: Path, content: Mapping[str, Any]) -> bool:
     """Make a file that is complete as soon as it has its name; `False`: somebody else did."""
-    hidden = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    hidden = _hidden(path)
     hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     try:
         os.link(hidden, path)
@@ -97,6 +110,6 @@ def _create(path: Path, content: Mapping[str, Any]) -> bool:
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    hidden = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    hidden = _hidden(path)
     hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     hidden.rename(path)
