@@ -193,7 +193,8 @@ def _check_pattern(pattern: str) -> None:
         re.compile(pattern)
         pl.Series([""]).str.contains(pattern)
     except (re.error, pl.exceptions.PolarsError) as error:
-        raise PastaError(f"--match {pattern}: no regular expression ({error})") from error
+        why = " ".join(str(error).split())
+        raise PastaError(f"--match {pattern}: no regular expression ({why})") from error
 
 
 def _summary(recorded: Recorded) -> str:
@@ -214,7 +215,7 @@ def control(*, pid: int, action: str, steps: int | None) -> None:
 
     if action == "status":
         for name, value in controls.status(pid).items():
-            click.echo(f"{name}: {value}")
+            click.echo(f"{name}: {' '.join(str(value).split())}")
         return
     if steps is not None and action == "stop":
         raise PastaError("--steps goes with start")
