@@ -7,6 +7,7 @@ pasta run working_set --trace pasta-gpt_cpu
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -105,6 +106,9 @@ def forget_host(trace: Path) -> None:
         place = table.schema.get_field_index("host")
         table = table.set_column(place, table.schema.field("host"), [[""] * table.num_rows])
         pq.write_table(table, file, compression="zstd")
+    manifest = trace / "trace.json"
+    about = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**about, "host": ""}, indent=2) + "\n")
 
 
 def main() -> None:
