@@ -3,10 +3,11 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tests.collect.target.torch.inside import record
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
 from pasta.collect.target.torch.memory import BEFORE  # noqa: E402
-from pasta.collect.torch import record  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
