@@ -4,9 +4,9 @@
 
 PROGRAM is a Python program that takes `--out FILE` and writes `{"iters": [milliseconds, ...]}` into
 it. Every variant runs once in each round, in turn. For each variant it prints the median and the
-mean time of an iteration and the time of the whole process, beside those without a collector of
-the same round (median over rounds, least and most in brackets), and what the collectors counted of
-their own cost. Needs PyTorch where pasta runs, or `--python` for the program's interpreter.
+mean time of an iteration (the mean with what a profiler takes to stop and to write its trace) and
+the time of the whole process, beside those without a collector of the same round (median over
+rounds, least and most in brackets), and what the collectors counted of their own cost. Needs PyTorch where pasta runs, or `--python` for the program's interpreter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROFILED = """
-import runpy, sys
+import runpy, sys, time
 from torch.profiler import profile
 sys.argv = sys.argv[1:]
 with profile(record_shapes=True, profile_memory=True) as profiler:
@@ -31,7 +31,10 @@ with profile(record_shapes=True, profile_memory=True) as profiler:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit:
         pass
-profiler.export_chrome_trace(sys.argv[sys.argv.index("--out") + 1] + ".trace.json")
+    began = time.perf_counter()
+out = sys.argv[sys.argv.index("--out") + 1]
+profiler.export_chrome_trace(out + ".trace.json")
+open(out + ".after", "w").write(str(time.perf_counter() - began))
 """
 
 
@@ -77,8 +80,8 @@ def _arguments() -> argparse.Namespace:
         "--variants",
         default="cProfile,torch.profiler,idle,torch:operators,torch:timeline,torch:touch",
     )
-    parser.add_argument("rest", nargs="*", help="the program's arguments, after --")
-    return parser.parse_args()
+    own, _, rest = " ".join(sys.argv[1:]).partition(" -- ")
+    return parser.parse_args(own.split(), argparse.Namespace(rest=rest.split()))
 
 
 def _run(name: str, arguments: argparse.Namespace, runs: Runs) -> None:
@@ -109,9 +112,15 @@ def _run(name: str, arguments: argparse.Namespace, runs: Runs) -> None:
         runs.totals.append(time.perf_counter() - began)
         iterations = json.loads(out.read_bytes())["iters"]
         runs.medians.append(statistics.median(iterations))
-        runs.means.append(statistics.mean(iterations))
+        runs.means.append((sum(iterations) + _after(out)) / len(iterations))
         if trace.exists():
             _add_costs(trace, runs.costs)
+
+
+def _after(out: Path) -> float:
+    """Return what the profiler took after the last iteration, in ms; pasta pays as it goes."""
+    told = out.with_name(f"{out.name}.after")
+    return float(told.read_text()) * 1e3 if told.exists() else 0.0
 
 
 def _environment() -> dict[str, str]:

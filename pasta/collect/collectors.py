@@ -61,7 +61,7 @@ COLLECTORS: dict[str, Collector] = {
             "timeline": Level(
                 _HOST,
                 "what PyTorch's profiler costs: about 15 us an operator or kernel",
-                "the open cycle (0.5 s; --cycle)",
+                "the open cycle (2 s; --cycle)",
                 _DEVICE,
             ),
             "touch": Level(

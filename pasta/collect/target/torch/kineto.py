@@ -20,12 +20,15 @@ from .. import main_thread
 from ..session import Session
 
 KIND = "kineto"
-CYCLE_SECONDS = 0.5
+CYCLE_SECONDS = {"operators": 0.5, "timeline": 2.0}
+"""Longest cycles: with devices each one waits for them and costs some 50 ms."""
 SHORTEST_SECONDS = 0.1
-CYCLE_BYTES = 1 << 22
+CYCLE_BYTES = 1 << 23
 """About this large a cycle's file becomes at most: cycles get shorter where more happens."""
 UNREAD_BYTES = 256 << 20
 _SPARE_BYTES = 64 << 20
+_SOME_EVENTS_BYTES = 4096
+"""So much larger than the emptiest cycle is one in which the program did something."""
 _UNREAD = "cycles of PyTorch's profiler that were not read in time: dropped whole"
 _YIELDED = "times that the program's own profiler ran: nothing of PyTorch is recorded meanwhile"
 _BEGIN, _END = ("_prepare_profiler", "_enable_profiler"), "_disable_profiler"
@@ -51,15 +54,18 @@ class KinetoCycles:
         self._session = session
         self._devices = level == "timeline"
         self._stacks = bool(settings.get("stacks"))
-        self._longest = float(settings.get("cycle_seconds") or CYCLE_SECONDS)
+        self._longest = float(settings.get("cycle_seconds") or CYCLE_SECONDS[level])
         self._seconds = SHORTEST_SECONDS
         self._wanted = self._open = self._yielded = False
         self._opened = 0.0
         self._cycles = 0
+        self._smallest = _SPARE_BYTES
+        self._lively = 0
         self._profiler = _originals()
         self._replaced = self._give_way()
         _current = self
         session.each_flush(self.tick)
+        session.watchdog.watch(lambda: self._lively)
 
     def start(self) -> None:
         """Record from here on."""
@@ -136,6 +142,8 @@ class KinetoCycles:
         ended = time.monotonic_ns()
         self._session.spent["collect"] += ended - began
         size = self._save(result, shift)
+        self._smallest = min(self._smallest, size or _SPARE_BYTES)
+        self._lively += size > self._smallest + _SOME_EVENTS_BYTES
         fitting = lasted * min(CYCLE_BYTES / max(size, 1), 2)
         self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
         self._session.spent["transfer"] += time.monotonic_ns() - ended

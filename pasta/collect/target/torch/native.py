@@ -17,6 +17,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,6 +26,7 @@ _NATIVE = os.path.join(os.path.dirname(__file__), *[os.pardir] * 2, "native")
 _SOURCE = "torch_operators.cpp"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-w")
 _BUILD_SECONDS = 600
+_COMPILING = "pasta: compiling the native hook of the PyTorch collector, once for this PyTorch\n"
 _COUNTERS = ("events", "rows", "callback_ns", "dropped", "failures", "texts_refused")
 _BEGINNINGS = ("_enable_profiler", "_enable_profiler_legacy")
 
@@ -131,6 +133,7 @@ def build() -> tuple[str | None, str]:
         library, failure = f"{name}.so", f"{name}.failed"
         with _only_one(f"{name}.lock"):
             if not os.path.exists(library) and not os.path.exists(failure):
+                sys.stderr.write(_COMPILING)
                 _compile(library, failure)
         if os.path.exists(library):
             return library, ""
