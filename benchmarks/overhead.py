@@ -53,8 +53,8 @@ def main() -> None:
     arguments = _arguments()
     results = {name: Runs() for name in ["bare", *arguments.variants.split(",")]}
     for _ in range(arguments.rounds):
-        for name in results:
-            _run(name, arguments, results[name])
+        for name, runs in results.items():
+            _run(name, arguments, runs)
     print(f"{arguments.rounds} rounds of: {arguments.program.name} {' '.join(arguments.rest)}")
     print("| | median iteration | mean iteration | whole process | its own count, s |")
     print("| --- | --- | --- | --- | --- |")
