@@ -78,13 +78,13 @@ COLLECTORS: dict[str, Collector] = {
         {
             "kernels": Level(
                 frozenset(),
-                "about 1.1 times a program of many short kernels",
+                "about 1.3 times a program of many short kernels",
                 "what CUPTI holds: the last 0.1 s and kernels that run",
                 frozenset({"kernel", "copy", "span", "device"}),
             ),
             "calls": Level(
                 frozenset(),
-                "1.15 to 1.45 times a program of many short kernels",
+                "about 1.4 times a program of many short kernels",
                 "what CUPTI holds: the last 0.1 s and kernels that run",
                 frozenset({"kernel", "copy", "span", "device", "call", "sync", "memory"}),
             ),
