@@ -148,6 +148,11 @@ def parse_with(texts: Iterable[str]) -> Chosen:
             if name in chosen:
                 raise CollectError(f"--with: '{name}' is given twice; one level for each collector")
             chosen[name] = level
+    if "cuda" in chosen and chosen.get("torch") == "timeline":
+        raise CollectError(
+            "--with: cuda and torch:timeline both need CUPTI, which serves one of them at a time;"
+            " use torch:operators beside cuda"
+        )
     return chosen
 
 

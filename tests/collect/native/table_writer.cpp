@@ -1,0 +1,23 @@
+/* Writes a few thousand rows with nulls and texts, for the tests of table_writer.h and settings.h. */
+#include "../../../pasta/collect/native/settings.h"
+#include "../../../pasta/collect/native/table_writer.h"
+
+#include <cstdio>
+
+int main(int count, char **arguments) {
+    if (count != 3) return 2;
+    pasta::Ring ring(arguments[1], pasta::environment_rank());
+    if (ring.error()) return 1;
+    pasta::Table<int32_t, int64_t, int64_t, uint64_t, uint32_t> copies{
+        "copy", "device", "ts", "dur", "correlation", "kind_text"};
+    const long rows = std::atol(arguments[2]);
+    for (long row = 0; row < rows; ++row) {
+        copies.add(ring, static_cast<int32_t>(row % 3), 1000 + row, row, static_cast<uint64_t>(row) << 40,
+                   ring.text_id(row % 2 ? "HtoD" : "Gerät \xff"));
+        if (row % 5 == 0) copies.set_null<2>();
+    }
+    copies.write(ring);
+    const std::string settings = std::getenv("PASTA_COLLECT");
+    std::printf("%lld %s\n", static_cast<long long>(pasta::json_number(settings, "offset")),
+                pasta::json_text(settings, "cuda", "level").value_or("none").c_str());
+}
