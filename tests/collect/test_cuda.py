@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import ctypes
 import shutil
 import subprocess
 import sys
@@ -12,16 +12,10 @@ import polars as pl
 import pytest
 
 import pasta
-from pasta.collect.cuda import find_library
+from pasta.collect import cuda
+from pasta.collect.collectors import parse_with
 from pasta.errors import CollectError
 
-NATIVE = Path(__file__).parents[2] / "pasta" / "collect" / "native"
-HEADERS = [
-    folder
-    for root in ("/usr/local/cuda", "/opt/cuda", *map(str, Path("/usr/local").glob("cuda-*")))
-    for part in ("include", "extras/CUPTI/include")
-    if (folder := Path(root, part)).is_dir()
-]
 PROGRAM = """
 #include <cstdio>
 #include <cuda_runtime.h>
@@ -45,66 +39,46 @@ int main() {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None or not any((folder / "cupti.h").is_file() for folder in HEADERS):
-        pytest.skip("no C++ compiler, or no headers of CUDA and CUPTI")
-    made = tmp_path_factory.mktemp("cuda") / "libpasta_cuda.so"
-    includes = [f"-I{folder}" for folder in HEADERS]
-    flags = ["-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra"]
-    flags += ["-Wno-missing-field-initializers", "-Werror"]
-    source = NATIVE / "cuda_activity.cpp"
-    subprocess.run(
-        [compiler, *flags, *includes, source, "-o", made, "-ldl", "-pthread"], check=True
-    )
-    return made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PASTA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        try:
+            yield cuda.library()
+        except CollectError as error:
+            pytest.skip(str(error))
 
 
 def test_the_library_offers_what_cuda_calls(library):
-    import ctypes
-
-    assert ctypes.CDLL(str(library)).InitializeInjection() == 1
+    assert ctypes.CDLL(library).InitializeInjection() == 1
 
 
-def test_without_a_library_one_line_says_so(monkeypatch):
-    monkeypatch.setattr("pasta.collect.cuda.LIBRARY", "libpasta_absent.so")
-    with pytest.raises(CollectError, match="the native collector was not built"):
-        find_library()
+def test_the_library_is_compiled_once(library):
+    assert cuda.library() == library
+
+
+def test_without_headers_one_line_says_so(monkeypatch):
+    monkeypatch.setattr(cuda, "_folders", lambda *_parts: [])
+    with pytest.raises(CollectError, match="no headers of CUPTI were found; install"):
+        cuda.library()
+    assert cuda.find_cupti() is None
+
+
+@pytest.mark.parametrize("level", ["kernels", "calls"])
+def test_the_profiler_of_pytorch_is_refused_beside_it(level):
+    with pytest.raises(CollectError, match="both need CUPTI"):
+        parse_with([f"cuda:{level},torch:timeline"])
 
 
 @pytest.mark.gpu
-def test_kernels_copies_and_calls_of_a_plain_program(library, tmp_path):
+@pytest.mark.usefixtures("library")
+def test_kernels_copies_and_calls_of_a_plain_program(tmp_path):
     nvcc = shutil.which("nvcc")
     if nvcc is None or not Path("/dev/nvidiactl").exists():
         pytest.skip("there is no NVIDIA GPU, or no nvcc")
     source, program, trace = tmp_path / "add.cu", tmp_path / "add", tmp_path / "t"
     source.write_text(PROGRAM)
     subprocess.run([nvcc, "-o", program, source], check=True)
-    place = NATIVE / "libpasta_cuda.so"
-    built = place.exists()
-    if not built:
-        shutil.copy(library, place)
-    try:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pasta",
-                "collect",
-                "--with",
-                "cuda:calls",
-                "-o",
-                trace,
-                "--",
-                program,
-            ],
-            capture_output=True,
-            text=True,
-            env=os.environ,
-            check=False,
-        )
-    finally:
-        if not built:
-            place.unlink()
+    command = [sys.executable, "-m", "pasta", "collect", "--with", "cuda:calls", "-o", trace]
+    done = subprocess.run([*command, "--", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n")
     opened = pasta.open(trace)
     kernels = opened.scan("kernel").collect()

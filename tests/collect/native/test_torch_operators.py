@@ -492,7 +492,7 @@ def test_without_a_compiler_there_is_a_reason_in_one_line(monkeypatch, tmp_path)
     loaded, reason = native.load()
     assert loaded is None
     assert reason == (
-        "the native hook was not built: "
+        "the native hook of the PyTorch collector was not compiled: "
         "there is no C++ compiler: install g++ or clang++, or set CXX"
     )
 
@@ -507,7 +507,7 @@ def test_what_does_not_compile_is_tried_once(monkeypatch, tmp_path):
         loaded, reason = native.load()
         assert loaded is None
         assert re.fullmatch(
-            r"the native hook does not compile: x\.h: error: bad \(remove \S+ to try again\)",
+            r"the native hook of the PyTorch collector does not compile: x\.h: error: bad \(remove \S+ to try again\)",
             reason,
         )
     assert compiler.with_suffix(".calls").read_text().split() == ["called"]

@@ -10,23 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import functools
-import hashlib
 import os
-import platform
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_NATIVE = os.path.join(os.path.dirname(__file__), *[os.pardir] * 2, "native")
+from ..compiled import compiled
+
 _SOURCE = "torch_operators.cpp"
-_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-w")
-_BUILD_SECONDS = 600
-_COMPILING = "pasta: compiling the native hook of the PyTorch collector, once for this PyTorch\n"
 _COUNTERS = ("events", "rows", "callback_ns", "dropped", "failures", "texts_refused")
 _BEGINNINGS = ("_enable_profiler", "_enable_profiler_legacy")
 
@@ -121,49 +112,31 @@ def load() -> tuple[NativeOperators | None, str]:
 
 
 def build() -> tuple[str | None, str]:
-    """Build the library unless it is in the cache; processes that need it at once build it once.
+    """Compile the library unless it is in the cache.
 
     Returns:
         Its path, or `None` and the reason in one line.
     """
-    try:
-        folder = cache_folder()
-        os.makedirs(folder, exist_ok=True)
-        name = os.path.join(folder, f"torch_operators-{_digest()}")
-        library, failure = f"{name}.so", f"{name}.failed"
-        with _only_one(f"{name}.lock"):
-            if not os.path.exists(library) and not os.path.exists(failure):
-                sys.stderr.write(_COMPILING)
-                _compile(library, failure)
-        if os.path.exists(library):
-            return library, ""
-        with open(failure, encoding="utf-8") as file:
-            return None, f"{file.read().strip()} (remove {failure} to try again)"
-    except (OSError, subprocess.SubprocessError) as error:
-        return None, f"the native hook was not built: {error}"
-
-
-def cache_folder() -> str:
-    """Return where built libraries are kept, which may be absent."""
-    given = os.environ.get("PASTA_CACHE")
-    if given:
-        return given
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "pasta")
-
-
-def _digest() -> str:
-    """Return what tells apart libraries that differ: PyTorch, sources, flags, machine."""
     import torch
 
-    digest = hashlib.sha256()
-    about = (torch.__version__, torch.__file__, platform.machine(), *_FLAGS, *_as_torch_was_built())
-    digest.update(repr(about).encode())
-    for name in sorted(os.listdir(_NATIVE)):
-        if name.endswith((".h", ".cpp")):
-            with open(os.path.join(_NATIVE, name), "rb") as file:
-                digest.update(file.read())
-    return digest.hexdigest()[:20]
+    if not os.path.isdir(_torch_folder("include")):
+        return None, "the native hook was not compiled: this PyTorch has no headers"
+    about = (torch.__version__, torch.__file__)
+    what = "the native hook of the PyTorch collector"
+    return compiled(_SOURCE, _arguments(), about, what)
+
+
+def _arguments() -> list[str]:
+    include = _torch_folder("include")
+    headers = (include, os.path.join(include, "torch", "csrc", "api", "include"))
+    return [
+        *_as_torch_was_built(),
+        *(part for folder in headers for part in ("-isystem", folder)),
+        f"-L{_torch_folder('lib')}",
+        "-ltorch_cpu",
+        "-lc10",
+        "-pthread",
+    ]
 
 
 def _as_torch_was_built() -> list[str]:
@@ -174,81 +147,10 @@ def _as_torch_was_built() -> list[str]:
     return [strings] if torch.version.debug else [strings, "-DNDEBUG"]
 
 
-@contextlib.contextmanager
-def _only_one(path: str) -> Iterator[None]:
-    """Let one process at a time into the block, where the file system has locks."""
-    with open(path, "ab") as file:
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _compile(library: str, failure: str) -> None:
-    """Make `library`, or the file `failure` with the reason; either is there whole or not at all."""
-    compiler = _compiler()
-    if compiler is None:
-        raise OSError("there is no C++ compiler: install g++ or clang++, or set CXX")
-    if not os.path.isdir(_torch_folder("include")):
-        raise OSError("this PyTorch has no headers")
-    made, product = tempfile.mkstemp(suffix=".so", dir=os.path.dirname(library))
-    os.close(made)
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's compiler on pasta's source
-            [*compiler, *_arguments(), "-o", product],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_BUILD_SECONDS,
-        )
-        if done.returncode == 0:
-            os.rename(product, library)
-            return
-        _write_whole(failure, _first_error(done.stderr.decode(errors="replace")))
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(product)
-
-
-def _compiler() -> list[str] | None:
-    given = os.environ.get("CXX", "").split()
-    if given:
-        return given if shutil.which(given[0]) else None
-    found = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
-    return [found] if found else None
-
-
-def _arguments() -> list[str]:
-    include = _torch_folder("include")
-    headers = (include, os.path.join(include, "torch", "csrc", "api", "include"))
-    return [
-        *_FLAGS,
-        *_as_torch_was_built(),
-        *(part for folder in headers for part in ("-isystem", folder)),
-        os.path.join(_NATIVE, _SOURCE),
-        f"-L{_torch_folder('lib')}",
-        "-ltorch_cpu",
-        "-lc10",
-        "-pthread",
-    ]
-
-
 def _torch_folder(name: str) -> str:
     import torch
 
     return os.path.join(os.path.dirname(torch.__file__), name)
-
-
-def _first_error(output: str) -> str:
-    lines = output.splitlines()
-    error = next((line for line in lines if "error" in line), "the compiler failed without a word")
-    return f"the native hook does not compile: {error}"
-
-
-def _write_whole(path: str, text: str) -> None:
-    made, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    with open(made, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.rename(temporary, path)
 
 
 def _has_devices() -> bool:
