@@ -2,7 +2,8 @@
 
 Each cycle ends in a file of the profiler's format, which the analysis process imports: formatting
 it takes the profiler a third of the time that Python needs to read the events (benchmarks/
-kineto_cycles.py). Cycles begin and end on the main thread, as the profiler belongs to a thread.
+kineto_cycles.py). Cycles begin and end on the main thread, as the profiler belongs to a thread, and
+one follows another only where no operator is open.
 """
 
 # ruff: noqa: SLF001 - PyTorch has no public names for what is needed here
@@ -18,11 +19,15 @@ from typing import Any
 
 from .. import main_thread
 from ..session import Session
+from .named_ranges import NamedRanges
+from .quiet import is_quiet
 
 KIND = "kineto"
 CYCLE_SECONDS = {"operators": 0.5, "timeline": 2.0}
 """Longest cycles: with devices each one waits for them and costs some 50 ms."""
 SHORTEST_SECONDS = 0.1
+_AFTER_IDLE_SECONDS = 0.5
+"""How long a cycle lasts at most after one in which nothing happened: much may happen next."""
 CYCLE_BYTES = 1 << 23
 """About this large a cycle's file becomes at most: cycles get shorter where more happens."""
 UNREAD_BYTES = 256 << 20
@@ -30,6 +35,11 @@ _SPARE_BYTES = 64 << 20
 _SOME_EVENTS_BYTES = 4096
 """So much larger than the emptiest cycle is one in which the program did something."""
 _UNREAD = "cycles of PyTorch's profiler that were not read in time: dropped whole"
+_OVERDUE = 5
+"""A cycle so many times as long as the longest ends wherever the program is."""
+_ATTEMPTS, _ATTEMPT_SECONDS = 20, 0.002
+_ANSWER_SECONDS = 1.0
+_PAUSED = "cycles of PyTorch's profiler that ended inside an operator: none recorded until it ended"
 _YIELDED = "times that the program's own profiler ran: nothing of PyTorch is recorded meanwhile"
 _BEGIN, _END = ("_prepare_profiler", "_enable_profiler"), "_disable_profiler"
 
@@ -59,10 +69,15 @@ class KinetoCycles:
         self._wanted = self._open = self._yielded = False
         self._opened = 0.0
         self._cycles = 0
+        self._profiled = False
+        self._asked = self._turning = False
         self._smallest = _SPARE_BYTES
         self._lively = 0
         self._profiler = _originals()
         self._replaced = self._give_way()
+        self._ranges = NamedRanges(
+            session, lambda: self._wanted and not self._yielded, lambda: self._yielded
+        )
         _current = self
         session.each_flush(self.tick)
         session.watchdog.watch(lambda: self._lively)
@@ -70,16 +85,17 @@ class KinetoCycles:
     def start(self) -> None:
         """Record from here on."""
         self._wanted = True
-        self._begin_cycle()
+        self._alone(self._begin_if_quiet)
 
     def stop(self) -> None:
         """Record no more, until started again."""
-        self._end_cycle()
         self._wanted = False
+        self._alone(self._end_cycle)
 
     def close(self) -> None:
         """End the open cycle, and leave PyTorch as it was."""
         self.stop()
+        self._ranges.close()
         for module, name, ours, original in self._replaced:
             if getattr(module, name) is ours:
                 setattr(module, name, original)
@@ -89,35 +105,79 @@ class KinetoCycles:
         self._wanted = self._open = False
 
     def tick(self) -> None:
-        """Ask the main thread to turn to the next cycle, where this one has lasted long enough."""
-        if self._open and time.monotonic() - self._opened >= self._seconds:
-            main_thread.call_soon(self.turn_if_due)
+        """Ask the main thread to turn to the next cycle, where this one has lasted long enough.
+
+        Where it is inside an operator it is asked again, as that may be so most of the time.
+        """
+        self._asked = False
+        for _ in range(_ATTEMPTS):
+            if not self._is_due():
+                return
+            if not self._asked:
+                self._asked = True
+                main_thread.call_soon(self._answer)
+            time.sleep(_ATTEMPT_SECONDS)
 
     def turn_if_due(self) -> None:
         """Turn to the next cycle here, on the main thread, where this one has lasted long enough."""
-        if self._open and time.monotonic() - self._opened >= self._seconds:
-            self._session.guarded("cycle", self._turn)
+        if self._is_due():
+            self._session.guarded("cycle", self._alone, self._turn)
 
     def before_fork(self) -> None:
         """End the cycle, so that no child inherits a profiler that nobody would end."""
         if self._open and threading.current_thread() is threading.main_thread():
-            self._session.guarded("cycle", self._end_cycle)
+            self._session.guarded("cycle", self._alone, self._end_cycle)
 
     def after_fork(self) -> None:
         """Go on in the parent."""
         if threading.current_thread() is threading.main_thread():
-            self._session.guarded("cycle", self._begin_cycle)
+            self._session.guarded("cycle", self._alone, self._begin_if_quiet)
+
+    def _alone(self, action: Callable[[], None]) -> None:
+        """Begin or end a cycle, unless that is what was interrupted to come here."""
+        if self._turning:
+            return
+        self._turning = True
+        try:
+            action()
+            if not self._wanted or self._yielded:
+                self._end_cycle()
+        finally:
+            self._turning = False
+
+    def _is_due(self) -> bool:
+        """Whether a cycle is to begin, or to end since it has lasted long enough."""
+        if not self._wanted or self._yielded:
+            return False
+        return not self._open or time.monotonic() - self._opened >= self._seconds
+
+    def _answer(self) -> None:
+        self._asked = False
+        self.turn_if_due()
 
     def _turn(self) -> None:
-        if self._open and not self.busy() and not _captures():
+        if self.busy() or _captures():
+            return
+        if self._may_begin():
             self._end_cycle()
+            self._begin_cycle()
+        elif self._open and time.monotonic() - self._opened >= _OVERDUE * self._longest:
+            self._end_cycle()
+            self._session.losses.count(_PAUSED, self._session.clock())
+
+    def _may_begin(self) -> bool:
+        """Whether nothing is open that a profiler has seen the begin of."""
+        return not self._profiled or (not self._ranges.known_to_profilers and is_quiet())
+
+    def _begin_if_quiet(self) -> None:
+        """Begin a cycle here, or leave it to the next tick."""
+        if self._is_due() and not self._open and not self.busy() and self._may_begin():
             self._begin_cycle()
 
     def _begin_cycle(self) -> None:
-        if not self._wanted or self._open or self._yielded:
-            return
         from torch._C._profiler import ProfilerConfig, ProfilerState
 
+        self._profiled = True
         began = time.monotonic_ns()
         # Positional only: shapes, memory, stacks, flops, modules.
         wanted = (True, True, self._stacks, False, False)
@@ -142,11 +202,16 @@ class KinetoCycles:
         ended = time.monotonic_ns()
         self._session.spent["collect"] += ended - began
         size = self._save(result, shift)
-        self._smallest = min(self._smallest, size or _SPARE_BYTES)
-        self._lively += size > self._smallest + _SOME_EVENTS_BYTES
-        fitting = lasted * min(CYCLE_BYTES / max(size, 1), 2)
-        self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
+        self._choose_length(lasted, size)
         self._session.spent["transfer"] += time.monotonic_ns() - ended
+
+    def _choose_length(self, lasted: float, size: int) -> None:
+        """Let the next cycle become about `CYCLE_BYTES` large, by the length and size of this one."""
+        self._smallest = min(self._smallest, size or _SPARE_BYTES)
+        lively = size > self._smallest + _SOME_EVENTS_BYTES
+        self._lively += lively
+        fitting = lasted * min(CYCLE_BYTES / max(size, 1), 2) if lively else _AFTER_IDLE_SECONDS
+        self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
 
     def _save(self, result: Any, shift: int) -> int:
         """Write the cycle's file; return its size, 0 where it was dropped."""
@@ -193,19 +258,36 @@ class KinetoCycles:
         @functools.wraps(function)
         def yielding(*args: Any, **kwargs: Any) -> Any:
             if not self._yielded:
-                self._session.guarded("cycle", self._end_cycle)
-                self._yielded = True
+                self._yielded = self._profiled = True
+                self._make_way()
                 self._session.losses.count(_YIELDED, self._session.clock())
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except BaseException:
+                self._yielded = False
+                raise
 
         return yielding
+
+    def _make_way(self) -> None:
+        """End the cycle before a profiler of the program begins, whatever thread that is on."""
+        ended = threading.Event()
+
+        def end() -> None:
+            self._session.guarded("cycle", self._alone, self._end_cycle)
+            ended.set()
+
+        if self._open:
+            main_thread.call_soon(end)
+            ended.wait(_ANSWER_SECONDS)
 
     def _after(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def resuming(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             self._yielded = False
-            main_thread.call_soon(lambda: self._session.guarded("cycle", self._begin_cycle))
+            if threading.current_thread() is threading.main_thread():
+                self._session.guarded("cycle", self._alone, self._begin_if_quiet)
             return result
 
         return resuming
