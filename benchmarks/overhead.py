@@ -5,7 +5,7 @@
 PROGRAM is a Python program that takes `--out FILE` and writes `{"iters": [milliseconds, ...]}` into
 it. Every variant runs once in each round, in turn. For each variant it prints the median and the
 mean time of an iteration (the mean with what a profiler takes to stop and to write its trace) and
-the time of the whole process, beside those without a collector of the same round (median over
+the time of the program's process, beside those without a collector of the same round (median over
 rounds, least and most in brackets), and what the collectors counted of their own cost. Needs PyTorch where pasta runs, or `--python` for the program's interpreter.
 """
 
@@ -56,7 +56,7 @@ def main() -> None:
         for name, runs in results.items():
             _run(name, arguments, runs)
     print(f"{arguments.rounds} rounds of: {arguments.program.name} {' '.join(arguments.rest)}")
-    print("| | median iteration | mean iteration | whole process | its own count, s |")
+    print("| | median iteration | mean iteration | the program | its own count, s |")
     print("| --- | --- | --- | --- | --- |")
     bare = results["bare"]
     for name, runs in results.items():
@@ -109,12 +109,23 @@ def _run(name: str, arguments: argparse.Namespace, runs: Runs) -> None:
             stderr=subprocess.PIPE,
             env=_environment(),
         )
-        runs.totals.append(time.perf_counter() - began)
+        took = time.perf_counter() - began
+        runs.totals.append(_program_seconds(trace) if trace.exists() else took)
         iterations = json.loads(out.read_bytes())["iters"]
         runs.medians.append(statistics.median(iterations))
         runs.means.append((sum(iterations) + _after(out)) / len(iterations))
         if trace.exists():
             _add_costs(trace, runs.costs)
+
+
+def _program_seconds(trace: Path) -> float:
+    """Return how long the program ran, without pasta's own start and end."""
+    import polars as pl
+
+    import pasta
+
+    lasted = (pl.col("ended") - pl.col("started")).filter(pl.col("exit_code").is_not_null())
+    return float(pasta.open(trace).scan("process").select(lasted).collect().item()) / 1e9
 
 
 def _after(out: Path) -> float:

@@ -43,7 +43,7 @@ def attend(out: Path, command: str, chosen: dict[str, str], program: int) -> str
                 read = os.read(sys.stdin.fileno(), 1 << 16)
                 told += read or b"\n"
         reception.receive_rest()
-        reception.finish(json.loads(told)["ended"] if told.strip() else KILLED, {})
+        reception.finish(json.loads(told)["ended"] if told.strip() else KILLED)
         return reception.receiver.failure
 
 

@@ -54,7 +54,7 @@ COLLECTORS: dict[str, Collector] = {
         {
             "operators": Level(
                 _HOST,
-                "about 1 us an operator with the native hook, about 15 us without",
+                "about 0.5 us an operator with the native hook, about 15 us without",
                 "the last 0.1 s with the native hook, the open cycle (0.5 s) without",
                 frozenset({"device"}),
             ),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -80,6 +80,15 @@ class Selection:
             "cycle_seconds": self.cycle_seconds,
         }
         return {name: value for name, value in options.items() if value is not None}
+
+
+class FirstProcess(NamedTuple):
+    """The process that was started; times in ns, exit code negative for a signal."""
+
+    pid: int
+    started: int
+    ended: int
+    exit_code: int
 
 
 class Reception:
@@ -183,19 +192,19 @@ class Reception:
                 self._append_loss(_OUTLIVED, self.channel.producers)
                 return
 
-    def finish(self, ended: str, exit_codes: Mapping[int, int]) -> None:
+    def finish(self, ended: str, first: FirstProcess | None = None) -> None:
         """Complete the trace.
 
         Args:
             ended: how the program ended.
-            exit_codes: pid -> exit code, negative for a signal, of processes it is known of.
+            first: what is known of the process that was started, if one was.
         """
         if not self.receiver.processes and self._chosen.keys() - WRAPPERS:
             self.warning = _SILENT
             self._append_loss(_SILENT, 1)
-        for pid in exit_codes:
-            self._append("process", [self._process(pid)])
-        ranks = self.receiver.finish(exit_codes)
+        if first is not None:
+            self._append("process", [self._process(first)])
+        ranks = self.receiver.finish({first.pid: first.exit_code} if first else {})
         try:
             self._complete_manifest(ended, ranks)
         except OSError as error:
@@ -238,15 +247,15 @@ class Reception:
             "clock": {"name": "CLOCK_MONOTONIC", "epoch_offset_ns": self._offset},
         }
 
-    def _process(self, pid: int) -> dict[str, Any]:
+    def _process(self, process: FirstProcess) -> dict[str, Any]:
         return {
-            "pid": pid,
+            "pid": process.pid,
             "parent_pid": os.getpid(),
             "host": socket.gethostname(),
             "command": self._command,
             "world_size": self._place.world_size,
-            "started": self._began,
-            "ended": self.clock(),
+            "started": process.started,
+            "ended": process.ended,
             "stack_id": 0,
         }
 
@@ -310,14 +319,16 @@ def record_command(
     with Reception(out, shlex.join(command), chosen, selection) as reception:
         files = reception.files_of(wrapper) if wrapper else None
         run = files.around(command) if files else command
+        started = reception.clock()
         with Program(run, {**_environment(reception), **injected}) as program:
             while (end := program.ended()) is None:
                 for watcher in watchers:
                     watcher(reception)
                 reception.receive()
+            first = FirstProcess(program.pid, started, reception.clock(), end.code)
             reception.receive_rest()
             notes = files.add() if files else []
-            reception.finish(str(end), {program.pid: end.code})
+            reception.finish(str(end), first)
         rows, failure = reception.receiver.rows, reception.receiver.failure
         return Recorded(reception.path, end, rows, reception.warning, failure, notes)
 

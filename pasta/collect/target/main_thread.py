@@ -6,9 +6,24 @@ import ctypes
 import threading
 from collections.abc import Callable
 
-_Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _waiting: list[Callable[[], None]] = []
 _MAIN = threading.main_thread()
+
+
+class _Calls:
+    """The functions that wait: whoever asks whether this is true runs them."""
+
+    def __bool__(self) -> bool:
+        while _waiting:
+            _waiting.pop(0)()
+        return False
+
+
+# The interpreter itself asks. A callback of ctypes would swallow what a signal's handler raises
+# inside of it, as KeyboardInterrupt; so it goes on to the program.
+_CALLS = _Calls()
+_RUN = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
+_ON = ctypes.c_void_p(id(_CALLS))
 
 
 def call_soon(function: Callable[[], None]) -> None:
@@ -21,12 +36,5 @@ def call_soon(function: Callable[[], None]) -> None:
         function()
         return
     _waiting.append(function)
-    if ctypes.pythonapi.Py_AddPendingCall(_run_waiting, None) != 0:
+    if ctypes.pythonapi.Py_AddPendingCall(_RUN, _ON) != 0:
         _waiting.remove(function)  # too many calls wait already: whoever asks does so again
-
-
-@_Callback  # type: ignore[untyped-decorator]
-def _run_waiting(_nothing: int | None) -> int:
-    while _waiting:
-        _waiting.pop(0)()
-    return 0

@@ -185,8 +185,13 @@ class KinetoCycles:
         activities = _activities(devices=self._devices)
         prepare, enable, _ = self._profiler
         prepare(config, activities)
-        enable(config, activities)
+        # Told before it is so: a signal may interrupt this line and not the profiler's beginning.
         self._open, self._opened = True, time.monotonic()
+        try:
+            enable(config, activities)
+        except Exception:
+            self._open = False
+            raise
         self._session.spent["collect"] += time.monotonic_ns() - began
 
     def _end_cycle(self) -> None:
@@ -194,9 +199,9 @@ class KinetoCycles:
             return
         began = time.monotonic_ns()
         lasted = time.monotonic() - self._opened
-        self._open = False
         if self._devices:
             _synchronize()
+        self._open = False
         result = self._profiler[2]()
         shift = _shift(self._session.clock)
         ended = time.monotonic_ns()

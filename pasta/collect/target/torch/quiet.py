@@ -18,6 +18,9 @@ from types import FrameType
 _PURE_PYTHON = (
     "_tensor.py",
     "autograd/profiler.py",
+    "distributed/elastic/",
+    "distributed/launcher/",
+    "distributed/run.py",
     "nn/",
     "optim/",
     "profiler/",
