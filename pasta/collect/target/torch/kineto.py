@@ -11,6 +11,7 @@ one follows another only where no operator is open.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import threading
 import time
@@ -71,6 +72,8 @@ class KinetoCycles:
         self._cycles = 0
         self._profiled = False
         self._asked = self._turning = False
+        self._ended: list[Any] = []
+        self._written: list[Any] = []
         self._smallest = _SPARE_BYTES
         self._lively = 0
         self._profiler = _originals()
@@ -103,6 +106,7 @@ class KinetoCycles:
     def forked(self) -> None:
         """Record no more in this child: the cycle ended before the fork."""
         self._wanted = self._open = False
+        self._written, self._ended = [], []
 
     def tick(self) -> None:
         """Ask the main thread to turn to the next cycle, where this one has lasted long enough.
@@ -195,20 +199,25 @@ class KinetoCycles:
         self._session.spent["collect"] += time.monotonic_ns() - began
 
     def _end_cycle(self) -> None:
-        if not self._open:
-            return
+        """End the open cycle and write its file.
+
+        A handler of the program's may interrupt this by an exception: what is left is done then by the
+        next call. So one call into C both ends the profiler and keeps what it has recorded, and one
+        both writes that and notes it: neither can be done twice.
+        """
         began = time.monotonic_ns()
         lasted = time.monotonic() - self._opened
-        if self._devices:
-            _synchronize()
-        self._open = False
-        result = self._profiler[2]()
-        shift = _shift(self._session.clock)
-        ended = time.monotonic_ns()
-        self._session.spent["collect"] += ended - began
-        size = self._save(result, shift)
-        self._choose_length(lasted, size)
-        self._session.spent["transfer"] += time.monotonic_ns() - ended
+        if self._open:
+            if self._devices:
+                _synchronize()
+            ending = itertools.starmap(self._profiler[2], [()])
+            self._open = False
+            self._ended.extend(ending)
+        if self._ended:
+            ended = time.monotonic_ns()
+            self._session.spent["collect"] += ended - began
+            self._choose_length(lasted, self._save(self._ended[0]))
+            self._session.spent["transfer"] += time.monotonic_ns() - ended
 
     def _choose_length(self, lasted: float, size: int) -> None:
         """Let the next cycle become about `CYCLE_BYTES` large, by the length and size of this one."""
@@ -218,18 +227,22 @@ class KinetoCycles:
         fitting = lasted * min(CYCLE_BYTES / max(size, 1), 2) if lively else _AFTER_IDLE_SECONDS
         self._seconds = min(max(fitting, SHORTEST_SECONDS), self._longest)
 
-    def _save(self, result: Any, shift: int) -> int:
-        """Write the cycle's file; return its size, 0 where it was dropped."""
+    def _save(self, result: Any) -> int:
+        """Write a cycle's file; return its size, 0 where it was dropped."""
         name = f"cycle-{os.getpid()}-{self._cycles}.json"
-        self._cycles += 1
         folder = self._roomy_folder()
         if folder is None:
+            self._written, self._ended = [], []
             self._session.losses.count(_UNREAD, self._session.clock())
             return 0
         hidden, path = os.path.join(folder, f".{name}"), os.path.join(folder, name)
-        result.save(hidden)
+        shift = _shift(self._session.clock)
+        if not self._written:
+            self._written.extend(itertools.starmap(result.save, [(hidden,)]))
         size = os.stat(hidden).st_size
         os.rename(hidden, path)
+        self._cycles += 1
+        self._written, self._ended = [], []
         self._session.announce(path, KIND, shift, 0)
         return size
 
