@@ -128,8 +128,8 @@ def test_a_signal_to_pasta_ends_the_program_and_the_trace_is_written(out, number
     with start(out, python(WAITS)) as pasta:
         assert pasta.stdout.readline() == "ready\n"
         pasta.send_signal(number)
-        _, errors = pasta.communicate()
-    assert pasta.returncode == code
+        errors = pasta.stderr.read()  # not communicate: it would end the program's input
+        assert pasta.wait() == code
     assert errors.splitlines()[-1].startswith(f"pasta: the program ended with signal {int(number)}")
     trace = Trace.open(out)
     assert trace.info["state"] == "complete"
