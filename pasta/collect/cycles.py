@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
 from pasta.collect.importers.json_events import BLOCK_BYTES
-from pasta.collect.importers.kineto_finish import Collectives, completion
+from pasta.collect.importers.kineto_finish import Collectives, DistinctFrames, completion
 from pasta.collect.importers.kineto_reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source, open_sources
@@ -18,15 +18,13 @@ from pasta.schema import arrow_schema
 from pasta.trace_merge import conform
 from pasta.trace_writer import PartWriter
 
-_UNIQUE_IN_CYCLE = {
-    "span": ("external_id", "stack_id"),
-    "call": ("external_id", "correlation", "stack_id"),
-    "kernel": ("external_id", "correlation", "launch_id"),
-    "copy": ("external_id", "correlation"),
-    "sync": ("external_id", "correlation", "waited_correlation"),
-    "collective": ("correlation", "launch_id"),
-    "frame": ("stack_id",),
+_COUNTERS = {
+    "external_id": ("external_id",),
+    "correlation": ("correlation", "waited_correlation"),
+    "launch_id": ("launch_id",),
 }
+"""What the profiler or the importer counts, and the columns with such numbers."""
+_NO_IDS = pl.Series(dtype=pl.UInt64)
 _UNREADABLE = "cycles of PyTorch's profiler that could not be read: {}"
 _COLLECTOR = "torch"
 _OF_EVERY_CYCLE = ("event of category 'Trace'", "instant event (marks of the recording")
@@ -38,8 +36,9 @@ Append = Callable[[str, pa.Table], None]
 class Cycles:
     """The cycles of one process, in the order in which they ended.
 
-    Ids that the profiler counts anew in each cycle go on from those of the cycle before. Spans have
-    no ids and parents: they get them when the trace is finished, among those of the hooks.
+    Ids that are counted anew in a cycle go on from those of the cycles before; others stay as they
+    are. Spans have no ids and parents: they get them when the trace is finished, among those of
+    the hooks.
 
     Args:
         rank: rank of the process.
@@ -50,7 +49,8 @@ class Cycles:
     def __init__(self, rank: int, pid: int, append: Append) -> None:
         self._rank, self._pid = rank, pid
         self._append = append
-        self._used: dict[str, int] = {}
+        self._used = dict.fromkeys(_COUNTERS, 0)
+        self._frames = DistinctFrames()
         self._communicators: set[str] = set()
         self._collectives = Collectives(set())
 
@@ -84,29 +84,49 @@ class Cycles:
         complete = completion(self._pid, reading.origin.base_ns + shift_ns)
         self._communicators |= reading.tables.device_communicators
         self._collectives.on_devices = sorted(self._communicators)
-        used = dict(self._used)
-        for table, rows in part.tables.items():
-            if table == "process":
-                continue
-            frame = rows
+        tables = {table: rows for table, rows in part.tables.items() if table != "process"}
+        shifts = self._go_on(tables)
+        for table, rows in tables.items():
+            frame = rows.with_columns(
+                _shifted(name, by) for name, by in shifts.items() if name in rows.columns
+            )
             if table == "collective":
                 frame = self._collectives.add(frame.sort("ts", maintain_order=True))
+            elif table == "frame":
+                frame = self._frames.add(frame)
+            elif table == "thread":
+                frame = frame.with_columns(_thread_name(self._pid))
             frame = complete(frame).with_columns(rank=pl.lit(self._rank, dtype=pl.Int32))
-            frame = frame.with_columns(
-                self._unique(frame, name, used) for name in _UNIQUE_IN_CYCLE.get(table, ())
-            )
             self._append(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
-        self._used = used
 
-    def _unique(self, frame: pl.DataFrame, name: str, used: dict[str, int]) -> pl.Expr:
-        """Return ids that go on from the cycles before; 0 stays 0."""
-        counter = "correlation" if name == "waited_correlation" else name
-        before = self._used.get(counter, 0)
-        largest = frame[name].max()
-        if isinstance(largest, int):
-            used[counter] = max(used.get(counter, 0), before + largest)
-        ids = pl.col(name)
-        return pl.when(ids > 0).then(ids + before).otherwise(ids).alias(name)
+    def _go_on(self, tables: Mapping[str, pl.DataFrame]) -> dict[str, int]:
+        """Return what is added to the ids of each column, so that none is used twice."""
+        shifts: dict[str, int] = {}
+        for counter, columns in _COUNTERS.items():
+            found = [frame[counter] for frame in tables.values() if counter in frame.columns]
+            ids = pl.concat([series.filter(series > 0) for series in found] or [_NO_IDS])
+            if ids.is_empty():
+                continue
+            smallest, largest = int(ids.min()), int(ids.max())  # type: ignore[arg-type]
+            shift = self._used[counter] if smallest <= self._used[counter] else 0
+            self._used[counter] = largest + shift
+            shifts |= dict.fromkeys(columns, shift)
+        return shifts
+
+
+def _shifted(name: str, by: int) -> pl.Expr:
+    """Return ids that are moved on; 0 stays 0."""
+    ids = pl.col(name)
+    return pl.when(ids > 0).then(ids + by).otherwise(ids).alias(name)
+
+
+def _thread_name(pid: int) -> pl.Expr:
+    """Return what the system calls a thread, out of `thread 7 (pt_autograd_0)`.
+
+    The main thread is called as the program there, which is no name for it.
+    """
+    name = pl.col("name").str.extract(r"^thread \d+ \((.*)\)$")
+    return pl.when(pl.col("tid") != pid).then(pl.coalesce(name, "name")).alias("name")
 
 
 class _Gathered(PartWriter):
