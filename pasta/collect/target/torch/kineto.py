@@ -10,6 +10,7 @@ one follows another only where no operator is open.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import os
@@ -107,6 +108,8 @@ class KinetoCycles:
         """Record no more in this child: the cycle ended before the fork."""
         self._wanted = self._open = False
         self._written, self._ended = [], []
+        if self._profiled:
+            _end_without_destructors()
 
     def tick(self) -> None:
         """Ask the main thread to turn to the next cycle, where this one has lasted long enough.
@@ -359,6 +362,16 @@ def _captures() -> bool:
     import torch
 
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def _end_without_destructors() -> None:
+    """Let this forked child end once Python has, with its output written.
+
+    The profiler's destructor would wait for a thread that the child does not have, for ever.
+    """
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc._exit, None)
+    libc.__cxa_atexit(libc.fflush, None, None)  # the last registered is the first called
 
 
 def _cycle_bytes(folder: str) -> int:

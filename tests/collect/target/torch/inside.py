@@ -32,7 +32,7 @@ class Recording:
         sessions.install(None)
         with self.reception:
             self.reception.receive_rest()
-            self.reception.finish("exit 0", {})
+            self.reception.finish("exit 0")
 
 
 @contextlib.contextmanager
