@@ -1,7 +1,7 @@
 """Levels `operators` and `timeline` by PyTorch's own profiler, in cycles of bounded length.
 
 Each cycle ends in a file of the profiler's format, which the analysis process imports: formatting
-it takes the profiler a third of the time that Python needs to read the events (benchmarks/
+it takes the profiler at most half of the time that Python needs to read the events (benchmarks/
 kineto_cycles.py). Cycles begin and end on the main thread, as the profiler belongs to a thread, and
 one follows another only where no operator is open.
 """
