@@ -380,8 +380,8 @@ def test_a_forked_child_records_no_operators_and_its_parent_goes_on(run, capfd):
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    x.exp()\n"
-        "    print('the child is done')\n"
-        "    sys.exit(7)\n"
+        "    print('the child is done', flush=True)\n"
+        "    os._exit(7)\n"
         "assert os.waitpid(pid, 0)[1] == 7 << 8\n"
         "x.log()\n"
     )
