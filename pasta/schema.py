@@ -349,7 +349,7 @@ _EVENT = Table(
 
 _METRIC = Table(
     "metric",
-    "one counter of one launch, device or interval",
+    "one counter of one launch, instruction, device or interval",
     (
         RANK,
         PID,
@@ -357,6 +357,8 @@ _METRIC = Table(
         TS,
         DUR,
         LAUNCH,
+        _c("pc", U32, "instruction, as offset into the kernel; null: the whole launch", "bytes"),
+        _c("source", TEXT, "source line of that instruction, as `file:line`; null: unknown"),
         _c("name", TEXT, "counter"),
         _c("value", F64, "value"),
         _c("unit", TEXT, "unit of the value"),
@@ -453,7 +455,10 @@ FILLED_BY: dict[str, str] = {
     "loss": "every collector and importer that lost something",
     "access": "a memory-access collector",
     "event": "a device-event collector",
-    "metric": "a counter collector",
+    "metric": (
+        "pasta collect --with cuda.counters (launches) or --with nvml (devices over time),"
+        " or raw pages of Nsight Compute (pasta import FILE.csv)"
+    ),
     "sample": "a CPU sampling collector",
 }
 """Table -> what fills it, for the message when a tool needs a table that a trace lacks."""
