@@ -40,6 +40,18 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Longest cycle of PyTorch's profiler in seconds; a kill loses the open one.",
     ),
     click.option("--stacks", is_flag=True, help="Record Python call stacks of operators."),
+    click.option(
+        "--counters", metavar="NAME,...",
+        help="Counters that cuda.counters takes in place of its level's, by ncu's names.",
+    ),
+    click.option(
+        "--nvtx-include", "ranges", multiple=True, metavar="RANGE",
+        help="NVTX range in which cuda.counters counts, in ncu's notation, as train/ for a pushed one.",
+    ),
+    click.option(
+        "--period", "period_seconds", type=click.FloatRange(min=0.001), default=0.1,
+        show_default=True, help="Seconds from one sample of nvml to the next.",
+    ),
     click.option("--idle", is_flag=True, help="Record nothing until told to (pasta control)."),
     click.option(
         "--live/--no-live", default=None,
@@ -94,6 +106,9 @@ def record(
     """
     from pasta.collect.recording import record_command
 
+    for option, name in (("counters", "--counters"), ("ranges", "--nvtx-include")):
+        if options[option] and "cuda.counters" not in chosen:
+            raise PastaError(f"{name} goes with --with cuda.counters")
     wanted = options.pop("live")
     with _shown(live, out.name, wanted=live is not None if wanted is None else wanted) as watchers:
         recorded = record_command(command, out, chosen, selection(options), watchers)
@@ -161,6 +176,9 @@ def selection(options: dict[str, Any]) -> Selection:
         idle=options["idle"],
         stacks=options["stacks"],
         cycle_seconds=options["cycle_seconds"],
+        counters=tuple(filter(None, (options["counters"] or "").replace(" ", "").split(","))),
+        ranges=options["ranges"],
+        period_seconds=options["period_seconds"],
     )
 
 

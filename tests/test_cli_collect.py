@@ -342,6 +342,9 @@ NOTHING_SELECTED = {
     "idle": False,
     "stacks": False,
     "cycle_seconds": None,
+    "counters": None,
+    "ranges": (),
+    "period_seconds": 0.1,
 }
 
 
@@ -358,6 +361,7 @@ NOTHING_SELECTED = {
         ("max_bytes", "500M", 500 << 20),
         ("max_bytes", "2GiB", 2 << 30),
         ("match", "aten::(mm|addmm)", "aten::(mm|addmm)"),
+        ("counters", "a.sum, b.avg,", ("a.sum", "b.avg")),
     ],
 )
 def test_what_options_select(option, text, value):
@@ -383,6 +387,13 @@ def test_options_that_select_nothing_are_one_line(option, text, message):
         selection({**NOTHING_SELECTED, option: text})
     assert f"--{option.replace('_', '-')} {text}" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", [["--counters", "a.sum"], ["--nvtx-include", "step/"]])
+def test_options_of_a_collector_that_does_not_run_are_refused(tmp_path, option):
+    done = CliRunner().invoke(collect, [*option, "-o", str(tmp_path / "t"), "--", "true"])
+    assert str(done.exception) == f"{option[0]} goes with --with cuda.counters"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_command_is_required():

@@ -36,16 +36,20 @@ class Collector:
         about: what it records.
         levels: level name -> level.
         by_name_only: whether it runs only where `--with` names it, whatever a tool needs.
+        outside: whether it records from outside of the program's processes.
     """
 
     name: str
     about: str
     levels: Mapping[str, Level]
     by_name_only: bool = False
+    outside: bool = False
 
 
 _HOST = frozenset({"span", "memory"})
 _DEVICE = frozenset({"kernel", "copy", "call", "sync", "collective", "device"})
+_COUNTED = frozenset({"kernel", "metric", "device"})
+_NCU_LOSES = "all of it where ncu is killed; else what it has not yet counted"
 
 COLLECTORS: dict[str, Collector] = {
     "torch": Collector(
@@ -102,6 +106,7 @@ COLLECTORS: dict[str, Collector] = {
             )
         },
         by_name_only=True,
+        outside=True,
     ),
     "rocprofv3": Collector(
         "rocprofv3",
@@ -115,6 +120,35 @@ COLLECTORS: dict[str, Collector] = {
             )
         },
         by_name_only=True,
+        outside=True,
+    ),
+    "cuda.counters": Collector(
+        "cuda.counters",
+        "counters of each kernel of the whole command, through Nsight Compute",
+        {
+            "roofline": Level(
+                _COUNTED,
+                "each launch runs about 10 times, alone",
+                _NCU_LOSES,
+            ),
+            "occupancy": Level(_COUNTED, "each launch runs a few times, alone", _NCU_LOSES),
+            "stalls": Level(_COUNTED, "each launch runs about 15 times, alone", _NCU_LOSES),
+        },
+        by_name_only=True,
+        outside=True,
+    ),
+    "nvml": Collector(
+        "nvml",
+        "clocks, power, temperature, throttling, memory in use of NVIDIA cards over time",
+        {
+            "samples": Level(
+                frozenset({"metric", "device"}),
+                "a process beside the program; some ms of it for each card and sample",
+                "the last sample",
+            )
+        },
+        by_name_only=True,
+        outside=True,
     ),
 }
 DEFAULT = {"torch": "operators"}

@@ -21,14 +21,16 @@ from pasta.collect import cuda
 from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
 from pasta.collect.control import write_control, write_status
+from pasta.collect.counters import Focus
 from pasta.collect.launch import End, Program, check_command
+from pasta.collect.nvml.sampling import PERIOD_SECONDS, Sampling, check_library
 from pasta.collect.receive import Receiver
 from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place, place, run_id
 from pasta.collect.target.session import CHANNEL, SETTINGS
 from pasta.collect.wire import WIRE_TABLES
 from pasta.collect.wrapped_files import WrappedFiles
-from pasta.collect.wrappers import WRAPPERS, Wrapper, wrapper_of
+from pasta.collect.wrappers import Wrapper, wrapper_of
 from pasta.schema import arrow_schema
 from pasta.trace import RANK_FOLDER
 from pasta.trace_writer import TraceWriter
@@ -58,6 +60,9 @@ class Selection:
         idle: record nothing until asked to (`pasta control`, `pasta.start()`).
         stacks: record Python call stacks of operators.
         cycle_seconds: how long a cycle of PyTorch's profiler lasts at most.
+        counters: names of counters that `cuda.counters` takes in place of its level's.
+        ranges: NVTX ranges in which `cuda.counters` counts; empty: everywhere.
+        period_seconds: time from one sample of `nvml` to the next.
     """
 
     steps: tuple[int, int | None, int] | None = None
@@ -67,6 +72,9 @@ class Selection:
     idle: bool = False
     stacks: bool = False
     cycle_seconds: float | None = None
+    counters: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    period_seconds: float = PERIOD_SECONDS
 
     def in_program(self) -> dict[str, Any]:
         """Return what the program itself is told of it."""
@@ -80,6 +88,15 @@ class Selection:
             "cycle_seconds": self.cycle_seconds,
         }
         return {name: value for name, value in options.items() if value is not None}
+
+    def beside(self, collector: str) -> dict[str, Any]:
+        """Return what a collector beside the program is told of it, as the trace keeps it."""
+        if collector == "nvml":
+            return {"period_seconds": self.period_seconds}
+        if collector == "cuda.counters":
+            options = {"counters": self.counters, "ranges": self.ranges}
+            return {name: list(value) for name, value in options.items() if value}
+        return {}
 
 
 class FirstProcess(NamedTuple):
@@ -140,7 +157,18 @@ class Reception:
         """Return the files that a vendor's tool is to leave in this trace."""
         rank, _, world_size = self._place
         own = self.path / RANK_FOLDER.format(rank) if world_size > 1 else self.path
-        return WrappedFiles(wrapper, own / wrapper.name, self.receiver, rank, os.getpid())
+        chosen = self._selection
+        level = self._chosen[wrapper.name]
+        focus = Focus(level, chosen.counters, chosen.ranges, chosen.match)
+        folder = own / wrapper.name
+        return WrappedFiles(wrapper, focus, folder, self.receiver, rank=rank, pid=os.getpid())
+
+    def samplings(self) -> list[Sampling]:
+        """Return what samples the machine beside the program."""
+        if "nvml" not in self._chosen:
+            return []
+        period = self._selection.period_seconds
+        return [Sampling(self.receiver.append, self._place.rank, self._offset, period)]
 
     @property
     def seconds(self) -> float:
@@ -199,7 +227,7 @@ class Reception:
             ended: how the program ended.
             first: what is known of the process that was started, if one was.
         """
-        if not self.receiver.processes and self._chosen.keys() - WRAPPERS:
+        if not self.receiver.processes and not all(COLLECTORS[c].outside for c in self._chosen):
             self.warning = _SILENT
             self._append_loss(_SILENT, 1)
         if first is not None:
@@ -240,6 +268,7 @@ class Reception:
                     "cost": COLLECTORS[name].levels[level].cost,
                     "a kill loses": COLLECTORS[name].levels[level].loses,
                     **self._selection.in_collectors(),
+                    **self._selection.beside(name),
                 }
                 for name, level in self._chosen.items()
             ],
@@ -310,24 +339,33 @@ def record_command(
         watchers: called many times a second while the program runs.
 
     Raises:
-        CollectError: there is no such program, or no such tool to run it under.
+        CollectError: there is no such program, no such tool to run it under, or no NVML.
         TraceError: `out` holds something.
     """
     check_command(command)
     wrapper = wrapper_of(chosen)
+    if "nvml" in chosen:
+        check_library()
     injected = cuda.environment() if "cuda" in chosen else {}
-    with Reception(out, shlex.join(command), chosen, selection) as reception:
+    with (
+        Reception(out, shlex.join(command), chosen, selection) as reception,
+        contextlib.ExitStack() as stack,
+    ):
         files = reception.files_of(wrapper) if wrapper else None
+        samplings = [stack.enter_context(sampling) for sampling in reception.samplings()]
         run = files.around(command) if files else command
         started = reception.clock()
         with Program(run, {**_environment(reception), **injected}) as program:
             while (end := program.ended()) is None:
                 for watcher in watchers:
                     watcher(reception)
+                for sampling in samplings:
+                    sampling.receive()
                 reception.receive()
             first = FirstProcess(program.pid, started, reception.clock(), end.code)
+            notes = [note for sampling in samplings for note in sampling.finish()]
             reception.receive_rest()
-            notes = files.add() if files else []
+            notes += files.add() if files else []
             reception.finish(str(end), first)
         rows, failure = reception.receiver.rows, reception.receiver.failure
         return Recorded(reception.path, end, rows, reception.warning, failure, notes)

@@ -10,6 +10,7 @@ from typing import cast
 import polars as pl
 import pyarrow.parquet as pq
 
+from pasta.collect.counters import Focus
 from pasta.collect.importing import import_part
 from pasta.collect.losses import Losses
 from pasta.collect.receive import Receiver
@@ -32,6 +33,7 @@ class WrappedFiles:
 
     Args:
         wrapper: the tool.
+        focus: what it is to look at.
         folder: where it writes, inside the trace; made here.
         receiver: what takes the rows.
         rank: rank of the launcher.
@@ -39,25 +41,33 @@ class WrappedFiles:
     """
 
     def __init__(
-        self, wrapper: Wrapper, folder: Path, receiver: Receiver, rank: int, pid: int
+        self,
+        wrapper: Wrapper,
+        focus: Focus,
+        folder: Path,
+        receiver: Receiver,
+        *,
+        rank: int,
+        pid: int,
     ) -> None:
         folder.mkdir(parents=True)
         self._wrapper = wrapper
+        self._focus = focus
         self._folder = folder
         self._receiver = receiver
         self._rank, self._pid = rank, pid
 
     def around(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs `command` under the tool."""
-        return self._wrapper.around(command, self._folder)
+        return self._wrapper.around(command, self._folder, self._focus)
 
     def add(self) -> list[str]:
-        """Import what can be imported; return a line for each file that cannot.
+        """Import what can be imported; return a line for each thing that cannot.
 
         A file is imported wholly or not at all, and stays where it is.
         """
         losses = Losses(self._wrapper.name)
-        lines = []
+        lines = self._wrapper.export(self._folder, self._focus, losses)
         files = sorted(self._folder.rglob(self._wrapper.files))
         for number, file in enumerate(files, 1):
             try:
@@ -69,7 +79,7 @@ class WrappedFiles:
             if not known:
                 losses.skip(_UNKNOWN)
                 lines.append(f"{file}: kept; this version of pasta has no importer for it")
-        if not files:
+        if not files and not lines:
             losses.fault(_NOTHING)
             lines.append(f"{self._wrapper.name}: left no {self._wrapper.files} in {self._folder}")
         self._receiver.append(self._rank, "loss", losses.rows(self._rank, self._pid))

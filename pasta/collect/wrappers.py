@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasta.collect import counters
 from pasta.collect.collectors import COLLECTORS, Chosen
+from pasta.collect.counters import Focus
+from pasta.collect.losses import Losses
 from pasta.errors import CollectError
+
+
+def _nothing_to_export(_folder: Path, _focus: Focus, _losses: Losses) -> list[str]:
+    return []
 
 
 @dataclass(frozen=True)
@@ -16,25 +23,30 @@ class Wrapper:
     """A vendor's tool that runs a program and records it.
 
     Attributes:
-        name: what `--with` calls it, also the tool's executable and its folder in the trace.
+        name: what `--with` calls it, also its folder in the trace.
+        program: the tool's executable.
         product: what has to be installed.
         interface: what it records devices through, for itself alone.
         arguments: the tool's own arguments, from the folder for its files; the program follows.
         files: pattern of the files to import, anywhere below that folder.
+        export: makes those files of what the tool left, counts what was lost, and returns a line
+            for each thing that went wrong.
     """
 
     name: str
+    program: str
     product: str
     interface: str
-    arguments: Callable[[Path], list[str]]
+    arguments: Callable[[Path, Focus], list[str]]
     files: str
+    export: Callable[[Path, Focus, Losses], list[str]] = _nothing_to_export
 
-    def around(self, command: Sequence[str], folder: Path) -> list[str]:
+    def around(self, command: Sequence[str], folder: Path, focus: Focus) -> list[str]:
         """Return the command that runs `command` under the tool."""
-        return [self.name, *self.arguments(folder), *command]
+        return [self.program, *self.arguments(folder, focus), *command]
 
 
-def _nsys(folder: Path) -> list[str]:
+def _nsys(folder: Path, _focus: Focus) -> list[str]:
     """Return what nsys is told: all that needs no privileges; CPU samples may need some."""
     report = str(folder / "report").replace("%", "%%")
     return [
@@ -49,15 +61,27 @@ def _nsys(folder: Path) -> list[str]:
     ]
 
 
-def _rocprofv3(folder: Path) -> list[str]:
+def _rocprofv3(folder: Path, _focus: Focus) -> list[str]:
     """Return what rocprofv3 is told; files it names itself are told apart by process."""
     output = ["--output-format", "json", "--output-directory", str(folder)]
     return ["--runtime-trace", *output, "--"]
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "nsys": Wrapper("nsys", "Nsight Systems", "CUPTI", _nsys, "*.sqlite"),
-    "rocprofv3": Wrapper("rocprofv3", "ROCm", "ROCprofiler", _rocprofv3, "*.json"),
+    wrapper.name: wrapper
+    for wrapper in (
+        Wrapper("nsys", "nsys", "Nsight Systems", "CUPTI", _nsys, "*.sqlite"),
+        Wrapper("rocprofv3", "rocprofv3", "ROCm", "ROCprofiler", _rocprofv3, "*.json"),
+        Wrapper(
+            "cuda.counters",
+            counters.PROGRAM,
+            "Nsight Compute",
+            "CUPTI",
+            counters.arguments,
+            counters.EXPORTED,
+            counters.export,
+        ),
+    )
 }
 
 
@@ -77,9 +101,9 @@ def wrapper_of(chosen: Chosen) -> Wrapper | None:
                 f"--with {wrapper.name}: {name}:{level} records devices too, and"
                 f" {wrapper.interface} serves one of them at a time; leave out one"
             )
-    if shutil.which(wrapper.name) is None:
+    if shutil.which(wrapper.program) is None:
         raise CollectError(
-            f"{wrapper.name}: not found; install {wrapper.product} or put it on PATH,"
+            f"{wrapper.program}: not found; install {wrapper.product} or put it on PATH,"
             f" or leave out --with {wrapper.name}"
         )
     return wrapper

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pasta.collect.collectors import COLLECTORS, collectors_for
+from pasta.collect.counters import Focus
 from pasta.collect.recording import Selection, record_command
 from pasta.collect.wrappers import WRAPPERS, wrapper_of
 from pasta.errors import CollectError
@@ -37,15 +38,15 @@ def collect(*arguments, **options):
 
 
 def test_each_wrapper_is_a_collector_that_no_tool_chooses_by_itself():
-    assert set(WRAPPERS) == {"nsys", "rocprofv3"}
+    assert set(WRAPPERS) == {"nsys", "rocprofv3", "cuda.counters"}
     for name in WRAPPERS:
         assert COLLECTORS[name].by_name_only
-        assert len(COLLECTORS[name].levels) == 1
+        assert COLLECTORS[name].outside
     assert not collectors_for(["kernel"], []).keys() & WRAPPERS.keys()
 
 
 def test_nsys_is_told_what_needs_no_privileges():
-    command = WRAPPERS["nsys"].around(["./a.out", "x y"], Path("/t/100%/nsys"))
+    command = WRAPPERS["nsys"].around(["./a.out", "x y"], Path("/t/100%/nsys"), Focus())
     assert command[:2] == ["nsys", "profile"]
     assert command[-2:] == ["./a.out", "x y"]
     assert set(command[2:-2]) == {
@@ -60,20 +61,29 @@ def test_nsys_is_told_what_needs_no_privileges():
 
 
 def test_rocprofv3_names_a_file_for_each_process():
-    command = WRAPPERS["rocprofv3"].around(["./a.out", "x y"], Path("/t/rocprofv3"))
+    command = WRAPPERS["rocprofv3"].around(["./a.out", "x y"], Path("/t/rocprofv3"), Focus())
     assert command == [
         *("rocprofv3", "--runtime-trace", "--output-format", "json"),
         *("--output-directory", "/t/rocprofv3", "--", "./a.out", "x y"),
     ]
 
 
-@pytest.mark.parametrize(("name", "product"), [("nsys", "Nsight Systems"), ("rocprofv3", "ROCm")])
-def test_an_absent_tool_is_one_line_before_anything_runs(tmp_path, monkeypatch, name, product):
-    without(monkeypatch, name)
+@pytest.mark.parametrize(
+    ("name", "program", "product"),
+    [
+        ("nsys", "nsys", "Nsight Systems"),
+        ("rocprofv3", "rocprofv3", "ROCm"),
+        ("cuda.counters", "ncu", "Nsight Compute"),
+    ],
+)
+def test_an_absent_tool_is_one_line_before_anything_runs(
+    tmp_path, monkeypatch, name, program, product
+):
+    without(monkeypatch, program)
     done = collect("--with", name, "-o", tmp_path / "t", "--", "touch", tmp_path / "ran")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode() == (
-        f"pasta: {name}: not found; install {product} or put it on PATH,"
+        f"pasta: {program}: not found; install {product} or put it on PATH,"
         f" or leave out --with {name}\n"
     )
     assert list(tmp_path.iterdir()) == []
@@ -81,11 +91,16 @@ def test_an_absent_tool_is_one_line_before_anything_runs(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("other", "level"),
-    [("torch", "timeline"), ("cuda", "kernels"), ("rocprofv3", "runtime")],
+    [
+        ("torch", "timeline"),
+        ("cuda", "kernels"),
+        ("rocprofv3", "runtime"),
+        ("cuda.counters", "stalls"),
+    ],
 )
 def test_two_that_record_devices_are_refused(monkeypatch, tmp_path, other, level):
-    for name in WRAPPERS:
-        install(monkeypatch, tmp_path, name)
+    for wrapper in WRAPPERS.values():
+        install(monkeypatch, tmp_path, wrapper.program)
     with pytest.raises(CollectError) as error:
         wrapper_of({"nsys": "report", other: level})
     assert str(error.value) == (
@@ -99,11 +114,12 @@ def test_others_may_record_beside_it(monkeypatch, tmp_path):
     assert wrapper_of({"torch": "operators"}) is None
     for level in ("operators", "touch"):
         assert wrapper_of({"torch": level, "nsys": "report"}) is WRAPPERS["nsys"]
+    assert wrapper_of({"nvml": "samples", "nsys": "report"}) is WRAPPERS["nsys"]
 
 
 @pytest.mark.parametrize("name", sorted(WRAPPERS))
 def test_arguments_streams_and_the_exit_code_are_the_programs_own(tmp_path, monkeypatch, name):
-    noted = install(monkeypatch, tmp_path / "bin", name)
+    noted = install(monkeypatch, tmp_path / "bin", WRAPPERS[name].program)
     out = tmp_path / "my 100% trace"
     command = ["sh", "-c", 'cat; echo complaint >&2; printf "%s\\0" "$@"; exit 3', "sh", *ODD]
     done = collect("--with", name, "-o", out, "--", *command, input=b"typed\n")

@@ -17,10 +17,16 @@ import json, os, pathlib, subprocess, sys
 
 name, *arguments = sys.argv
 here = pathlib.Path(name).parent
+if arguments[0].startswith("--import="):  # ncu prints what it was given to print
+    with (here / "printed.jsonl").open("a") as printed:
+        printed.write(json.dumps([arguments, os.environ["LC_ALL"]]) + "\\n")
+    page = next(a for a in arguments if a.startswith("--page=")).partition("=")[2]
+    print((here / page).read_text() if (here / page).exists() else "", end="")
+    sys.exit((here / page).exists() - 1)
 (here / "arguments.json").write_text(json.dumps(arguments))
-if pathlib.Path(name).name == "nsys":
+if pathlib.Path(name).name in ("nsys", "ncu"):
     command = arguments[next(n for n, a in enumerate(arguments) if n and a[0] != "-"):]
-    output = next(a for a in arguments if a.startswith("--output=")).partition("=")[2]
+    output = next(a for a in arguments if a.startswith(("--output=", "--export="))).partition("=")[2]
     output = pathlib.Path(output.replace("%%", "%"))
 else:
     command = arguments[arguments.index("--") + 1:]

@@ -1,0 +1,102 @@
+"""Importer of what Nsight Compute prints with `ncu --csv --page raw`.
+
+A table begins with a line of names, `"ID","Process ID",...`, and a line of units; each line after
+it is one launch. Lines of ncu itself (`==PROF==`) and of the program may stand around it. The page
+`--page source --print-source cuda,sass` may stand before it; with `--print-metric-instances details`
+it then tells the source lines of what was counted by instruction.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Iterator
+
+from pasta.collect.importer import Imported, importer
+from pasta.collect.importers.ncu_launches import Launches
+from pasta.collect.importers.ncu_source import SourceLines
+from pasta.collect.losses import Losses
+from pasta.collect.sources import Source
+from pasta.errors import InputError
+from pasta.trace_writer import PartWriter
+
+_HEADER = b'"ID","Process ID","Process Name"'
+_NCU = b"==PROF== "
+_PERMISSION = "ERR_NVGPUCTRPERM"
+_OF_DETAILS = "Metric Name"
+_CUT = "lines of launches that have another number of fields than the table: left out"
+
+
+@importer("ncu_csv")
+class NcuCsv:
+    """Reads launches and their counters."""
+
+    format = "Nsight Compute's raw page (CSV)"
+    version = 1
+
+    def recognises(self, head: bytes) -> bool:
+        """Tell whether a line of names is near, or ncu speaks of its profiling."""
+        lines = head.splitlines()
+        return any(line.lstrip(b"\xef\xbb\xbf").startswith((_HEADER, _NCU)) for line in lines)
+
+    def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
+        """Append a `kernel` and its `metric` rows for each launch, and their devices.
+
+        Raises:
+            InputError: there is no table, as where ncu was not permitted to count, or it is of
+                another page.
+        """
+        lines = SourceLines()
+        launches = Launches(part, losses, lines)
+        found = denied = False
+        for text in _lines(source):
+            if text.startswith(_HEADER.decode()):
+                launches.begin(_names(text, source))
+                found = True
+            elif launches.units_follow:
+                launches.take_units(_fields(text))
+            elif not text.startswith('"'):
+                denied = denied or _PERMISSION in text
+            elif not lines.take(_fields(text)) and found and text[1:2].isdigit():
+                losses.fault(_CUT, 0 if launches.take(_fields(text)) else 1)
+        launches.finish()
+        for damage in source.damage:
+            losses.fault(damage)
+        if not found:
+            raise InputError(f"{source.name}: {_why_nothing(denied=denied)}")
+        return Imported(pid=launches.first_pid)
+
+
+def _lines(source: Source) -> Iterator[str]:
+    """Yield the lines of a source without their ends."""
+    decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
+    rest = ""
+    for chunk in source.chunks:
+        *lines, rest = (rest + decode(chunk)).split("\n")
+        yield from (line.rstrip("\r") for line in lines)
+    rest += decode(b"", final=True)
+    if rest:
+        yield rest.rstrip("\r")
+
+
+def _names(text: str, source: Source) -> list[str]:
+    names = _fields(text)
+    if _OF_DETAILS in names:
+        raise InputError(
+            f"{source.name}: is ncu's page of details, which names no counters; print the other"
+            " one: ncu --import REPORT --csv --page raw"
+        )
+    return names
+
+
+def _fields(text: str) -> list[str]:
+    return next(csv.reader([text]), [])
+
+
+def _why_nothing(*, denied: bool) -> str:
+    if denied:
+        return (
+            "ncu was not permitted to read the GPU's counters (ERR_NVGPUCTRPERM); run it as root,"
+            " or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0"
+        )
+    return "ncu counted no launch; print a report: ncu --import REPORT --csv --page raw"
