@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 NATIVE = os.path.normpath(os.path.join(os.path.dirname(__file__), os.pardir, "native"))
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-w")
@@ -20,10 +20,7 @@ _BUILD_SECONDS = 600
 def compiled(
     source: str, arguments: Sequence[str], about: Sequence[str], what: str
 ) -> tuple[str | None, str]:
-    """Compile a library unless it is in the cache; processes that need it at once do so once.
-
-    A line on the error stream announces that it takes a while. A compilation that fails is not
-    tried again until the file that says why is removed.
+    """Compile a library of C++ unless it is in the cache.
 
     Args:
         source: file in the folder of native sources.
@@ -34,17 +31,47 @@ def compiled(
     Returns:
         The library's path, or `None` and the reason in one line.
     """
+
+    def command() -> list[str]:
+        found = compiler()
+        if not found:
+            raise OSError("there is no C++ compiler: install g++ or clang++, or set CXX")
+        return [*found, *_FLAGS, os.path.join(NATIVE, source), *arguments]
+
+    return made_once(source, ".so", command, [*_FLAGS, *arguments, *about], what)
+
+
+def made_once(
+    source: str,
+    suffix: str,
+    command: Callable[[], Sequence[str]],
+    about: Sequence[str],
+    what: str,
+) -> tuple[str | None, str]:
+    """Run a compiler unless its product is in the cache; processes that need it at once do so once.
+
+    A line on the error stream announces that it takes a while. A compilation that fails is not
+    tried again until the file that says why is removed.
+
+    Args:
+        source: file in the folder of native sources.
+        suffix: of the product's name.
+        command: gives the compiler and its arguments, without those that name the product; raises
+            `OSError` where there is no compiler. Called only where something is compiled.
+        about: what tells apart products that differ, beside the source and the headers.
+        what: what is compiled, for people.
+
+    Returns:
+        The product's path, or `None` and the reason in one line.
+    """
+    product, failure = _kept(source, suffix, about)
     try:
-        folder = cache_folder()
-        os.makedirs(folder, exist_ok=True)
-        digest = _digest([*arguments, *about])
-        name = os.path.join(folder, f"{os.path.splitext(source)[0]}-{digest}")
-        library, failure = f"{name}.so", f"{name}.failed"
-        with _only_one(f"{name}.lock"):
-            if not os.path.exists(library) and not os.path.exists(failure):
-                _compile(source, arguments, library, failure, what)
-        if os.path.exists(library):
-            return library, ""
+        os.makedirs(cache_folder(), exist_ok=True)
+        with _only_one(f"{os.path.splitext(product)[0]}.lock"):
+            if not os.path.exists(product) and not os.path.exists(failure):
+                _compile(command(), product, failure, what)
+        if os.path.exists(product):
+            return product, ""
         with open(failure, encoding="utf-8") as file:
             return None, f"{file.read().strip()} (remove {failure} to try again)"
     except (OSError, subprocess.SubprocessError) as error:
@@ -60,13 +87,16 @@ def cache_folder() -> str:
     return os.path.join(home, "pasta")
 
 
-def _digest(about: Sequence[str]) -> str:
-    digest = hashlib.sha256(repr((os.uname().machine, _FLAGS, about)).encode())
+def _kept(source: str, suffix: str, about: Sequence[str]) -> tuple[str, str]:
+    """Return where a product is kept, and the reason where it could not be made."""
+    digest = hashlib.sha256(repr((os.uname().machine, list(about))).encode())
     for name in sorted(os.listdir(NATIVE)):
-        if name.endswith((".h", ".cpp")):
+        if name.endswith(".h") or name == source:
             with open(os.path.join(NATIVE, name), "rb") as file:
                 digest.update(file.read())
-    return digest.hexdigest()[:20]
+    stem = f"{os.path.splitext(source)[0]}-{digest.hexdigest()[:20]}"
+    path = os.path.join(cache_folder(), stem)
+    return f"{path}{suffix}", f"{path}.failed"
 
 
 @contextlib.contextmanager
@@ -78,43 +108,43 @@ def _only_one(path: str) -> Iterator[None]:
         yield
 
 
-def _compile(source: str, arguments: Sequence[str], library: str, failure: str, what: str) -> None:
-    """Make `library`, or the file `failure` with the reason; either is there whole or not at all."""
-    compiler = _compiler()
-    if compiler is None:
-        raise OSError("there is no C++ compiler: install g++ or clang++, or set CXX")
+def _compile(command: Sequence[str], product: str, failure: str, what: str) -> None:
+    """Make `product`, or the file `failure` with the reason; either is there whole or not at all."""
     sys.stderr.write(f"pasta: compiling {what}, once on this machine\n")
-    made, product = tempfile.mkstemp(suffix=".so", dir=os.path.dirname(library))
+    suffix = os.path.splitext(product)[1]
+    made, unfinished = tempfile.mkstemp(suffix=suffix, dir=os.path.dirname(product))
     os.close(made)
     try:
         done = subprocess.run(  # noqa: S603 - the user's compiler on pasta's source
-            [*compiler, *_FLAGS, os.path.join(NATIVE, source), *arguments, "-o", product],
+            [*command, "-o", unfinished],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
             timeout=_BUILD_SECONDS,
         )
         if done.returncode == 0:
-            os.rename(product, library)
+            os.rename(unfinished, product)
             return
-        error = _first_error(done.stderr.decode(errors="replace"))
+        error = _first_error((done.stderr + done.stdout).decode(errors="replace"))
         _write_whole(failure, f"{what} does not compile: {error}")
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(product)
+            os.remove(unfinished)
 
 
-def _compiler() -> list[str] | None:
+def compiler() -> list[str]:
+    """Return the C++ compiler's command, the user's `CXX` first; empty: there is none."""
     given = os.environ.get("CXX", "").split()
     if given:
-        return given if shutil.which(given[0]) else None
+        return given if shutil.which(given[0]) else []
     found = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
-    return [found] if found else None
+    return [found] if found else []
 
 
 def _first_error(output: str) -> str:
     lines = output.splitlines()
-    return next((line for line in lines if "error" in line), "the compiler failed without a word")
+    told = next((line for line in lines if "error" in line or "fatal" in line), None)
+    return told or "the compiler failed without a word"
 
 
 def _write_whole(path: str, text: str) -> None:
