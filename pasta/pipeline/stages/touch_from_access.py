@@ -1,0 +1,242 @@
+"""Stage `touch_from_access`: what launches did to memory objects, from their raw accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pasta.errors import ConfigError
+from pasta.pipeline.arguments import Bytes
+from pasta.pipeline.columns import number_groups, process_key, require, unsigned
+from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
+from pasta.pipeline.stage import stage
+from pasta.pipeline.stages.locate import locate_rows
+from pasta.trace import empty_table
+
+_SPACES = ["global", "shared", "local", "generic", "remote_shared", "texture"]
+_READ, _WRITE, _ATOMIC = 0, 1, 2
+_COUNTS = ["reads", "writes", "atomics", "bytes_read", "bytes_written"]
+_ACCESSED = pl.sum_horizontal("reads", "writes", "atomics") > 0
+_LENGTH = (pl.col("high") - pl.col("low")).cast(pl.Int64)
+
+
+@stage("touch_from_access")
+def touch_from_access(
+    accesses: pl.DataFrame,
+    lifetimes: pl.DataFrame,
+    kernels: pl.DataFrame,
+    *,
+    granularity: Bytes = Bytes(512),  # noqa: B008 (a plain integer)
+    blocks: bool = False,
+    count: str | None = None,
+) -> pl.DataFrame:
+    """Compute the rows of the table `touch` from those of `access`.
+
+    A granule is `granularity` bytes at a multiple of it. An access belongs, with its bytes, to the
+    object that contains its first byte, and marks each granule that it reaches into for the
+    object that contains the first byte which it accesses there. Unique bytes of an object are
+    those of its bytes that lie in granules marked for it; those of a launch are whole granules.
+    Atomics read and write; prefetches do not count. An object is alive at a launch as in `locate`.
+
+    Args:
+        accesses: rows of the table `access`.
+        lifetimes: objects, as `lifetimes` makes them.
+        kernels: the launches, with `launch_id` and `ts`; of one that is absent no object is known.
+        granularity: unit in which unique bytes are counted.
+        blocks: whether to add a row for each granule of an allocation in which accesses begin;
+            `block` is its number less that of the granule in which the allocation begins.
+        count: column that says how many equal accesses a row stands for; default one.
+
+    Returns:
+        Rows as in the table `touch`, in order of launch, space, object and block. For each launch:
+        its totals by space (`global`, `shared`, ...); what it did to each allocation and to each
+        tensor; `tensor` object 0, touched in allocations but in no tensor, where the process has
+        tensors; and `unknown`, which are global accesses outside of every allocation.
+
+    YAML: `touched: {use: touch_from_access, from: [accesses, lives, kernels], granularity: 4KiB}`
+    """
+    if granularity <= 0:
+        raise ConfigError("granularity", f"must be 1 byte or more, got {granularity}")
+    process = process_key(accesses, lifetimes, kernels)
+    launches, rows = _by_launch(accesses, kernels, process, count)
+    memory = _Memory(launches, process, granularity, _layers(lifetimes))
+    pieces = _pieces(rows.filter(space=0), granularity)
+    owners = [memory.owners(pieces, layer).alias(layer) for layer in memory.layers]
+    pieces = pieces.with_columns(owners)
+    found = [
+        _totals(rows, pieces, granularity),
+        *(_of_objects(memory, pieces, layer) for layer in memory.layers),
+        _outside_tensors(memory, pieces),
+        _unknown(pieces),
+        *([_of_blocks(memory, pieces)] if blocks else []),
+    ]
+    return _as_touch(launches, found, granularity)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """The launches, and the objects that may be alive at them.
+
+    Attributes:
+        launches: a row for each, with its process and `ts`.
+        process: columns that name a process.
+        size: bytes of a granule.
+        layers: the objects of each layer, in which none that are alive at once overlap.
+    """
+
+    launches: pl.DataFrame
+    process: list[str]
+    size: int
+    layers: dict[str, pl.DataFrame]
+
+    def owners(self, pieces: pl.DataFrame, layer: str) -> pl.Series:
+        """Return for each piece the row of the object it begins in, -1 where none is known."""
+        asked = self.launches[pieces["launch"]].select(*self.process, "ts").hstack([pieces["low"]])
+        objects = self.layers[layer].with_columns(space=pl.lit(layer))
+        return pl.Series(locate_rows(asked, objects, by=self.process, address="low", time="ts"))
+
+    def clipped(self, marks: pl.DataFrame, layer: str) -> pl.DataFrame:
+        """Add from where (`low`) to where (`high`) each mark's granule lies in its object."""
+        extents = self.layers[layer][marks[layer]].select("address", "end_address")
+        low, high = pl.col("granule") * self.size, (pl.col("granule") + 1) * self.size
+        return marks.hstack(extents).with_columns(
+            low=pl.max_horizontal(low, "address"), high=pl.min_horizontal(high, "end_address")
+        )
+
+    def named(self, rows: pl.DataFrame, layer: str) -> pl.DataFrame:
+        """Replace the number of an object by its space and id."""
+        return rows.hstack(self.layers[layer][rows[layer]].select("space", "object_id")).drop(layer)
+
+
+def _layers(lifetimes: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    address = pl.col("address").cast(pl.UInt64)
+    ended = lifetimes.with_columns(address, end_address=address + pl.col("bytes").cast(pl.UInt64))
+    return {
+        "allocation": ended.filter(pl.col("space") != "tensor"),
+        "tensor": ended.filter(pl.col("space") == "tensor"),
+    }
+
+
+def _by_launch(
+    accesses: pl.DataFrame, kernels: pl.DataFrame, process: list[str], count: str | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the launches with the times at which they began, and their accesses, counted."""
+    key = [*process, "launch_id"]
+    require(accesses, [*key, "device", "space", "address", "bytes", "op"], "accesses")
+    require(kernels, [*key, "ts"], "kernels")
+    launches, (numbers,) = number_groups([*process, "device", "launch_id"], accesses)
+    began = kernels.group_by(key).agg(pl.col("ts").min())
+    launches = launches.join(began, on=key, how="left", maintain_order="left")
+    times = pl.lit(1, pl.Int64) if count is None else pl.col(count).cast(pl.Int64)
+    moved = times * pl.col("bytes").cast(pl.Int64)
+    read, written = pl.col("op") != _WRITE, pl.col("op") != _READ
+    rows = accesses.with_columns(launch=numbers).filter(pl.col("op") <= _ATOMIC)
+    return launches, rows.select(
+        "launch",
+        "space",
+        low=pl.col("address"),
+        high=pl.col("address") + pl.col("bytes").cast(pl.UInt64),
+        read=read,
+        written=written,
+        reads=times * (pl.col("op") == _READ),
+        writes=times * (pl.col("op") == _WRITE),
+        atomics=times * (pl.col("op") == _ATOMIC),
+        bytes_read=moved * read,
+        bytes_written=moved * written,
+    )
+
+
+def _pieces(rows: pl.DataFrame, size: int) -> pl.DataFrame:
+    """Cut accesses at granules; an access is counted in its first piece only."""
+    cut = cut_evenly(unsigned(rows, "low"), unsigned(rows, "high"), size)
+    is_first = pl.Series(cut.starts) == rows["low"][cut.rows]
+    counts = [pl.when(is_first).then(name).otherwise(0).alias(name) for name in _COUNTS]
+    pieces: pl.DataFrame = rows[cut.rows]
+    return pieces.select(
+        "launch",
+        "read",
+        "written",
+        *counts,
+        low=pl.Series(cut.starts),
+        granule=pl.Series(cut.starts // size),
+    )
+
+
+def _totals(rows: pl.DataFrame, pieces: pl.DataFrame, size: int) -> pl.DataFrame:
+    counted = rows.group_by("launch", "space").agg(pl.col(_COUNTS).sum())
+    marks = _marks(pieces, ["launch", "granule"]).with_columns(bytes=pl.lit(size, pl.Int64))
+    unique = _unique(marks, ["launch"]).with_columns(space=pl.lit(0, rows.schema["space"]))
+    names = pl.col("space").replace_strict(dict(enumerate(_SPACES)), return_dtype=pl.String)
+    found = counted.join(unique, on=["launch", "space"], how="left")
+    return found.with_columns(names, object_id=pl.lit(0, pl.UInt64))
+
+
+def _of_objects(memory: _Memory, pieces: pl.DataFrame, layer: str) -> pl.DataFrame:
+    held = pieces.filter(pl.col(layer) >= 0)
+    marks = memory.clipped(_marks(held, ["launch", layer, "granule"]), layer)
+    unique = _unique(marks.with_columns(bytes=_LENGTH), ["launch", layer])
+    return memory.named(unique.join(_counted(held, ["launch", layer]), on=["launch", layer]), layer)
+
+
+def _outside_tensors(memory: _Memory, pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return what was touched in allocations but in no tensor, where tensors are known at all."""
+    tensors = memory.layers["tensor"]
+    numbered = memory.launches.with_row_index("launch").select("launch", *memory.process)
+    knowing = numbered.join(tensors, on=memory.process, how="semi").select(
+        pl.col("launch").cast(pl.Int64)
+    )
+    loose = pieces.filter(pl.col("allocation") >= 0, pl.col("tensor") < 0)
+    held = loose.join(knowing, on="launch", how="semi")
+    marks = memory.clipped(_marks(held, ["launch", "allocation", "granule"]), "allocation")
+    edges = pl.concat([tensors["address"], tensors["end_address"]]).unique().sort()
+    cut = cut_at(unsigned(marks, "low"), unsigned(marks, "high"), edges.to_numpy())
+    parts = marks[cut.rows].with_columns(low=pl.Series(cut.starts), high=pl.Series(cut.ends))
+    free = parts.with_columns(bytes=_LENGTH).filter(memory.owners(parts, "tensor") < 0)
+    rows = _unique(free, ["launch"]).join(_counted(held, ["launch"]), on="launch")
+    return rows.with_columns(space=pl.lit("tensor"), object_id=pl.lit(0, pl.UInt64))
+
+
+def _unknown(pieces: pl.DataFrame) -> pl.DataFrame:
+    rows = _counted(pieces.filter(pl.col("allocation") < 0), ["launch"]).filter(_ACCESSED)
+    return rows.with_columns(space=pl.lit("unknown"), object_id=pl.lit(0, pl.UInt64))
+
+
+def _of_blocks(memory: _Memory, pieces: pl.DataFrame) -> pl.DataFrame:
+    held = pieces.filter(pl.col("allocation") >= 0)
+    rows = _counted(held, ["launch", "allocation", "granule"]).filter(_ACCESSED)
+    first = memory.layers["allocation"][rows["allocation"]]["address"] // memory.size
+    block = (rows["granule"] - first).cast(pl.Int64)
+    return memory.named(rows.drop("granule").with_columns(block=block), "allocation")
+
+
+def _marks(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    return pieces.group_by(by).agg(pl.col("read").any(), pl.col("written").any())
+
+
+def _counted(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    return pieces.group_by(by).agg(pl.col(_COUNTS).sum())
+
+
+def _unique(marks: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Sum the `bytes` of the marks of reads, of writes, and of all."""
+    return marks.group_by(by).agg(
+        unique_read=(pl.col("bytes") * pl.col("read")).sum(),
+        unique_written=(pl.col("bytes") * pl.col("written")).sum(),
+        unique_bytes=pl.col("bytes").sum(),
+    )
+
+
+def _as_touch(launches: pl.DataFrame, found: list[pl.DataFrame], size: int) -> pl.DataFrame:
+    """Return rows with all columns of `touch`, after the trace where the input has it."""
+    rows = pl.concat(found, how="diagonal")
+    schema = empty_table("touch").schema
+    constants = {"span_id": 0, "block": None, "pc": None}
+    missing = [pl.lit(v).alias(k) for k, v in constants.items() if k not in rows.columns]
+    near = pl.col("space").is_in(_SPACES[1:])
+    rows = launches[rows["launch"]].drop("ts").hstack(rows.drop("launch"))
+    rows = rows.with_columns(*missing, granularity=pl.when(near).then(0).otherwise(size))
+    traces = [name for name in ("trace",) if name in rows.columns]
+    rows = rows.select(*traces, *(pl.col(name).cast(kind) for name, kind in schema.items()))
+    return rows.sort(*traces, "rank", "pid", "launch_id", "space", "object_id", "block")
