@@ -82,6 +82,7 @@ def arguments(folder: Path, focus: Focus) -> list[str]:
         f"--log-file={folder / _LOG}",
         "--clock-control=none",
         "--target-processes=all",
+        "--disable-extra-suffixes",
         f"--metrics={','.join(dict.fromkeys((_TIME, *counters)))}",
     ]
     if not focus.counters:

@@ -159,7 +159,8 @@ def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
     Raises:
         InputError: the file cannot be read.
     """
-    source = next(open_sources([file]))
+    sources = open_sources([file])  # holds the file open
+    source = next(sources)
     known = _recognised(source)
     if known is None:
         return None

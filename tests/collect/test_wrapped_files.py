@@ -58,6 +58,12 @@ def test_a_file_that_has_an_importer_becomes_rows_of_the_trace(under):
     assert losses(trace) == {}
 
 
+def test_a_file_of_many_chunks_is_read_to_its_end(under):
+    done, trace = under(leaving(kineto(77, 10_000)))
+    assert done.notes == []
+    assert table(trace, "kernel").height == 10_000
+
+
 def test_a_file_without_importer_is_kept_and_counted(under):
     done, trace = under(leaving("SQLite format 3\0" + "x" * 100))
     file = done.path / "nsys" / "report.sqlite"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -39,7 +38,6 @@ _RESOURCES = {
     "launch__shared_mem_per_block_static": "static_shared",
     "launch__shared_mem_per_block_dynamic": "dynamic_shared",
 }
-_NUMBERS = re.compile(r"\d[\d.,]*")
 _BATCH_ROWS = 1 << 16
 _NO_NUMBER = "values that are no numbers: left out"
 _MACHINE = "attributes of the machine, which are no counters of a launch: left out"
@@ -235,8 +233,8 @@ class Launches:
 
 def _start(cells: dict[str, str]) -> int | None:
     """Return the address at which the kernel starts, where instances are printed."""
-    starts = _NUMBERS.findall(cells.get(_START, "").partition(" (")[2])
-    return int("".join(filter(str.isdigit, starts[-1]))) if len(starts) else None
+    starts = [int(value) for _, value in instances(cells.get(_START, ""))]
+    return starts[0] if starts else None
 
 
 def _id(cell: str) -> int:

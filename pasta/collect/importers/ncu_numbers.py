@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-_NUMBER = re.compile(r"-?\d[\d.,]*")
+_NUMBER = re.compile(r"-?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?")
+_SWAPPED = str.maketrans(".,", ",.")
 _COMMA_IS_THE_POINT = re.compile(r"-?\d[\d.]*,\d{1,2}|-?\d{1,3}(\.\d{3}){2,}|-?\d{1,3}\.\d{3},\d+")
 _INSTANCE = re.compile(r"(0x[0-9a-fA-F]+|\d[\d.,]*)\s*[:=]\s*(-?\d[\d.,]*)")
 _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
@@ -32,12 +33,10 @@ def number(cell: str, *, comma: bool = False) -> Decimal | None:
         cell: digits, with or without separators of thousands.
         comma: whether a comma stands before the fraction, and points between thousands.
     """
-    found = _NUMBER.fullmatch(cell.partition(" (")[0].strip())
-    if found is None:
-        return None
-    thousands, point = (".", ",") if comma else (",", ".")
-    plain = found[0].replace(thousands, "").replace(point, ".")
-    return Decimal(plain) if plain.count(".") <= 1 else None
+    plain = cell.partition(" (")[0].strip()
+    if comma:
+        plain = plain.translate(_SWAPPED)
+    return Decimal(plain.replace(",", "")) if _NUMBER.fullmatch(plain) else None
 
 
 def instances(cell: str, *, comma: bool = False) -> Iterator[tuple[int, Decimal]]:
