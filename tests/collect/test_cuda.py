@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import pasta
-from pasta.collect import cuda
+from pasta.collect import cuda, native_library
 from pasta.collect.collectors import parse_with
 from pasta.errors import CollectError
 
@@ -42,7 +42,7 @@ def library(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PASTA_CACHE", str(tmp_path_factory.mktemp("cache")))
         try:
-            yield cuda.library()
+            yield native_library.activity_library()
         except CollectError as error:
             pytest.skip(str(error))
 
@@ -51,15 +51,14 @@ def test_the_library_offers_what_cuda_calls(library):
     assert ctypes.CDLL(library).InitializeInjection() == 1
 
 
-def test_the_library_is_compiled_once(library):
-    assert cuda.library() == library
-
-
-def test_without_headers_one_line_says_so(monkeypatch):
-    monkeypatch.setattr(cuda, "_folders", lambda *_parts: [])
-    with pytest.raises(CollectError, match="no headers of CUPTI were found; install"):
-        cuda.library()
-    assert cuda.find_cupti() is None
+def test_programs_are_told_where_the_library_and_cupti_are(library, monkeypatch):
+    monkeypatch.setattr(cuda, "activity_library", lambda: library)
+    monkeypatch.setattr(cuda, "find_cupti", lambda: Path("there/libcupti.so.13"))
+    variables = cuda.environment()
+    assert variables["CUDA_INJECTION64_PATH"] == library
+    assert variables["PASTA_CUPTI"] == variables["NVTX_INJECTION64_PATH"] == "there/libcupti.so.13"
+    monkeypatch.setattr(cuda, "find_cupti", lambda: None)
+    assert cuda.environment() == {"CUDA_INJECTION64_PATH": library}
 
 
 @pytest.mark.parametrize("level", ["kernels", "calls"])

@@ -38,7 +38,7 @@ def compiled(
             raise OSError("there is no C++ compiler: install g++ or clang++, or set CXX")
         return [*found, *_FLAGS, os.path.join(NATIVE, source), *arguments]
 
-    return made_once(source, ".so", command, [*_FLAGS, *arguments, *about], what)
+    return made_once(source, ".so", command, [*arguments, *about], what)
 
 
 def made_once(
@@ -64,7 +64,7 @@ def made_once(
     Returns:
         The product's path, or `None` and the reason in one line.
     """
-    product, failure = _kept(source, suffix, about)
+    product, failure = kept(source, suffix, about)
     try:
         os.makedirs(cache_folder(), exist_ok=True)
         with _only_one(f"{os.path.splitext(product)[0]}.lock"):
@@ -87,9 +87,9 @@ def cache_folder() -> str:
     return os.path.join(home, "pasta")
 
 
-def _kept(source: str, suffix: str, about: Sequence[str]) -> tuple[str, str]:
-    """Return where a product is kept, and the reason where it could not be made."""
-    digest = hashlib.sha256(repr((os.uname().machine, list(about))).encode())
+def kept(source: str, suffix: str, about: Sequence[str]) -> tuple[str, str]:
+    """Return the files of `made_once`, which may be absent: the product, and why there is none."""
+    digest = hashlib.sha256(repr((os.uname().machine, _FLAGS, list(about))).encode())
     for name in sorted(os.listdir(NATIVE)):
         if name.endswith(".h") or name == source:
             with open(os.path.join(NATIVE, name), "rb") as file:
