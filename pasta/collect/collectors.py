@@ -128,11 +128,11 @@ COLLECTORS: dict[str, Collector] = {
         {
             "roofline": Level(
                 _COUNTED,
-                "each launch runs about 10 times, alone",
+                "each launch runs about 9 times, alone",
                 _NCU_LOSES,
             ),
-            "occupancy": Level(_COUNTED, "each launch runs a few times, alone", _NCU_LOSES),
-            "stalls": Level(_COUNTED, "each launch runs about 15 times, alone", _NCU_LOSES),
+            "occupancy": Level(_COUNTED, "each launch runs once or twice, alone", _NCU_LOSES),
+            "stalls": Level(_COUNTED, "each launch runs about 12 times, alone", _NCU_LOSES),
         },
         by_name_only=True,
         outside=True,

@@ -31,6 +31,7 @@ class Devices:
             return
         self._written = True
         vendor = "amd" if torch.version.hip else "nvidia"
+        prefix = "" if torch.version.hip else "GPU-"  # as NVML and CUPTI tell the card's id
         for device in range(torch.cuda.device_count()):
             about = torch.cuda.get_device_properties(device)
             capability = f"{about.major}.{about.minor}"
@@ -40,7 +41,7 @@ class Devices:
                     device,
                     vendor,
                     about.name,
-                    str(about.uuid),
+                    f"{prefix}{about.uuid}",
                     *size,
                     capability,
                     about.L2_cache_size,
