@@ -221,7 +221,7 @@ def test_a_real_kernel_is_counted(level, tmp_path):
     if shutil.which("ncu") is None or shutil.which("nvcc") is None:
         pytest.skip("no Nsight Compute or no CUDA compiler")
     (tmp_path / "a.cu").write_text(VECTORS)
-    command = ["nvcc", "-lineinfo", "-o", tmp_path / "a.out", tmp_path / "a.cu"]
+    command = ["nvcc", "-arch=native", "-lineinfo", "-o", tmp_path / "a.out", tmp_path / "a.cu"]
     subprocess.run(command, check=True, timeout=120)
     done = record_command(
         [str(tmp_path / "a.out")], tmp_path / "t", {"cuda.counters": level}, Selection()
