@@ -1,7 +1,7 @@
 """Numbers for people: times, sizes and shares in readable units; exact values stay in JSON.
 
 A column's name tells its unit: `_ns` (also `dur`) is a time, `bytes` a size, `share` a
-fraction shown in percent.
+fraction shown in percent, `address` an address shown in hexadecimal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 def human(value: Any, column: str, kind: str | None = None) -> str:
     """Return `value` as a person reads it; `kind` overrides what the column's name says.
 
-    Kinds: `time`, `bytes`, `%`, `,` (thousands separators), `raw`.
+    Kinds: `time`, `bytes`, `%`, `,` (thousands separators), `address`, `raw`.
     """
     if value is None:
         return "-"
@@ -43,6 +43,8 @@ def human(value: Any, column: str, kind: str | None = None) -> str:
         return _scaled(value, _SIZES, "B")
     if kind == "%":
         return f"{100 * value:.1f} %"
+    if kind == "address":
+        return hex(value)
     if isinstance(value, int):
         return str(value) if kind == "id" else f"{value:,}"
     return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
@@ -58,6 +60,8 @@ def unit_of(column: str) -> str | None:
         return "bytes"
     if column == "share" or column.endswith("_share"):
         return "%"
+    if column == "address" or column.endswith("_address"):
+        return "address"
     if column in ("rank", "pid", "tid", "device", "stream") or column.endswith("_id"):
         return "id"
     return None

@@ -21,6 +21,7 @@ from pasta.tools.units import fill_template, heading, human, shorten
         (1_234_567, "span_id", "1234567"),
         (1_900_000_000_000_000_000, "start_ts", "1900000000000000000"),
         (None, "dur", "-"),
+        (0x7F00_0000_0200, "address", "0x7f0000000200"),
         ([1, 2], "members", "1, 2"),
         (2.5, "ratio", "2.5"),
     ],

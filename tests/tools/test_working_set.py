@@ -129,3 +129,57 @@ def test_an_object_id_that_is_used_twice_counts_once(make_trace):
 def test_findings_say_what_was_counted(make_trace):
     findings = run(make_trace).findings
     assert any(finding.startswith("half of the 3 kernel launches") for finding in findings)
+
+
+def memory_run(**more):
+    """One launch with the totals and the fallback of a memory run, and an operator around it.
+
+    Allocation 1 of 4 MiB: 1,024 bytes at 512 and 2 MiB at 2 MiB. Tensor 1 of 2,048 bytes: 512.
+    """
+    size = 4 << 20
+    totals = {"unique_bytes": 5 << 20, "reads": 10, "writes": 0, "atomics": 0}
+    return {
+        "memory": [allocate(0, 0, size, 1, "device"), allocate(1, 0, 2_048, 1)],
+        "kernel": [{"device": 0, "launch_id": 1, "ts": 10, "correlation": 9, "name": "gemm", **more}],
+        "call": [{"tid": 4, "ts": 8, "dur": 3, "correlation": 9, "name": "cuLaunchKernel"}],
+        "span": [{"tid": 4, "ts": 5, "dur": 9, "span_id": 3, "level": "operator", "name": "aten::mm"}],
+        "touch": [
+            touch(1, 0, "global", **totals),
+            touch(1, 0, "shared", reads=7),
+            touch(1, 0, "local", reads=7),
+            touch(1, 0, "unknown", reads=2, writes=1),
+            touch(1, 1, "device", unique=1_024, granularity=512),
+            touch(1, 1, "device", unique=2 << 20, granularity=2 << 20),
+            touch(1, 1, "device", block=0, reads=4),
+            touch(1, 1, unique=512, granularity=512),
+            touch(1, 0, unique=(2 << 20) + 512, granularity=512),
+        ],
+    }  # fmt: skip
+
+
+def test_a_memory_run_has_objects_and_tensors_side_by_side(make_trace):
+    report = pasta.run("working_set", trace=make_trace(**memory_run()))
+    rows = {row["space"]: row for row in report.tables["sorted"].to_dicts()}
+    assert set(rows) == {"device", "tensor"}
+    assert (rows["device"]["working_set_bytes"], rows["device"]["unique_bytes"]) == (4 << 20, (2 << 20) + 1_024)  # fmt: skip
+    assert (rows["tensor"]["working_set_bytes"], rows["tensor"]["unique_bytes"]) == (2_048, 512)
+    assert (rows["device"]["outside_bytes"], rows["tensor"]["outside_bytes"]) == (None, (2 << 20) + 512)  # fmt: skip
+    assert (report.facts["space"], report.facts["kind"]) == ("tensor", "kernel launches")
+    assert any("3 accesses of rank 0, in 1 launches, fell outside every known allocation" in f for f in report.findings)  # fmt: skip
+    assert any("outside every known object of space tensor, one of them 2.00 MiB" in f for f in report.findings)  # fmt: skip
+
+
+def test_launches_tell_their_operator_and_their_time_where_it_is_known(make_trace):
+    report = pasta.run("working_set", trace=make_trace(**memory_run(dur=70)))
+    rows = report.tables["largest"].select("space", "name", "launched_by", "dur", "objects").rows()
+    assert rows == [("device", "gemm", "aten::mm", 70, 1), ("tensor", "gemm", "aten::mm", 70, 1)]
+    untimed = pasta.run("working_set", trace=make_trace("untimed", **memory_run()))
+    assert untimed.tables["largest"]["dur"].to_list() == [None, None]
+
+
+def test_launches_by_name(make_trace):
+    """Two launches of `again` with sets 300 and 400, one of `third` with 200."""
+    kernels = [{**row, "name": name} for row, name in zip(KERNELS, ("again", "again", "third"), strict=True)]  # fmt: skip
+    rows = run(make_trace, kernel=kernels).tables["largest_names"].filter(space="tensor")
+    columns = ["name", "units", "working_set_bytes", "mean_bytes", "unique_bytes", "time_ns"]
+    assert rows.select(columns).rows() == [("again", 2, 400, 350, 400, 10), ("third", 1, 200, 200, 1, 5)]  # fmt: skip
