@@ -28,6 +28,7 @@ _READY_SECONDS = 3.0
 _END_SECONDS = 2.0
 _READ_BYTES = 1 << 16
 _ENDED = "the helper that samples failed, or had to be killed"
+_FOREIGN = "lines that something else wrote to the helper's output: left out"
 _UNITS = {name: reading.unit for reading in READINGS.values() for name in reading.names}
 
 Append = Callable[[int, str, pa.Table], None]
@@ -155,8 +156,17 @@ class Sampling:
             return False
         said = os.read(output, _READ_BYTES)
         *lines, self._rest = (self._rest + said).split(b"\n")
-        self._take([json.loads(line) for line in lines])
+        self._take([message for line in lines if (message := self._message(line))])
         return bool(said)
+
+    def _message(self, line: bytes) -> dict[str, Any]:
+        """Return what a line says; nothing where it is not the helper's, as of NVML itself."""
+        try:
+            message: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self._losses.fault(_FOREIGN)
+            return {}
+        return message
 
     def _take(self, messages: list[dict[str, Any]]) -> None:
         rows: list[dict[str, Any]] = []

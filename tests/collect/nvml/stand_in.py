@@ -22,6 +22,7 @@ static unsigned index_of(void *card) { return (unsigned)((size_t)card - 1); }
 static unsigned long long samples;
 int nvmlInit_v2(void) {
     if (on("STAND_IN_HANGS")) for (;;) pause();
+    if (on("STAND_IN_TALKS")) write(1, "NVML: hello\n", 12);
     return on("STAND_IN_NO_DRIVER") ? 9 : 0;
 }
 const char *nvmlErrorString(int code) {

@@ -184,6 +184,14 @@ def test_a_library_that_hangs_does_not_hang_the_recording(library, monkeypatch):
     ]
 
 
+def test_a_library_that_talks_is_not_believed(library, monkeypatch):
+    monkeypatch.setenv("STAND_IN_TALKS", "1")
+    tables, *_ = sampled(library, seconds=0)
+    lost = dict(tables["loss"].select("reason", "count").rows())
+    assert lost["lines that something else wrote to the helper's output: left out"] == 1
+    assert tables["device"].height == 2
+
+
 def test_an_absent_library_is_one_line():
     with pytest.raises(
         CollectError, match=r"--with nvml: libabsent.so.7 cannot be loaded"
