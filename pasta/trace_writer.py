@@ -53,10 +53,11 @@ class TraceWriter:
         path: the directory; made if absent, refused if it holds anything.
         info: what goes into `trace.json` beside the version and the date: `command`,
             `collectors`, `sources`, `clock`.
+        beside: files or folders that may lie in the directory.
     """
 
-    def __init__(self, path: Path, info: Mapping[str, Any]) -> None:
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    def __init__(self, path: Path, info: Mapping[str, Any], beside: Collection[Path] = ()) -> None:
+        if path.exists() and not _is_free(path, beside):
             raise TraceError(f"{path}: already exists and is not empty; choose another -o")
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
@@ -77,6 +78,14 @@ class TraceWriter:
         temporary = self.path / f".{MANIFEST}"
         temporary.write_text(json.dumps(self._info, indent=2) + "\n", encoding="utf-8")
         temporary.rename(self.path / MANIFEST)
+
+
+def _is_free(path: Path, beside: Collection[Path]) -> bool:
+    """Tell whether a directory holds nothing but what leads to the files `beside`."""
+    kept = [file.resolve() for file in beside]
+    return path.is_dir() and all(
+        any(file.is_relative_to(found.resolve()) for file in kept) for found in path.iterdir()
+    )
 
 
 class PartWriter:
