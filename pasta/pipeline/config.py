@@ -22,11 +22,12 @@ MAXIMUM_BYTES = 1 << 20
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {"tool", "trace", "runs", "engine", "out"}
+_CHARTS = {"bar": {"x", "y"}, "line": {"x", "y"}, "heatmap": {"x", "y", "value"}}
 _REPORT_KINDS = {
     "finding": {"finding", "from", "row", "when"},
     "facts": {"facts"},
     "table": {"table", "title", "columns", "limit"},
-    "chart": {"chart", "from", "x", "y", "title", "limit"},
+    "chart": {"chart", "from", "x", "y", "value", "title", "limit"},
     "note": {"note"},
 }
 
@@ -222,7 +223,7 @@ def _report_item(value: Any, path: str) -> ReportItem:
     kind = kinds[0]
     _known_keys(options, _REPORT_KINDS[kind], path)
     needed = {kind} | ({"from"} if kind in ("finding", "chart") else set())
-    needed |= {"x", "y"} if kind == "chart" else set()
+    needed |= _axes(options, path) if kind == "chart" else set()
     for key in needed | (options.keys() & {"title", "from"}):
         _text(options.get(key), f"{path}.{key}")
     if "row" in options:
@@ -232,10 +233,19 @@ def _report_item(value: Any, path: str) -> ReportItem:
     if "columns" in options:
         for position, column in enumerate(_list(options["columns"], f"{path}.columns")):
             _text(column, f"{path}.columns[{position}]")
-    if kind == "chart" and options["chart"] not in ("bar", "line"):
-        problem = f"expected bar or line, got {shown(options['chart'])}"
-        raise ConfigError(f"{path}.chart", problem)
     return ReportItem(kind, options, path)
+
+
+def _axes(options: Mapping[str, Any], path: str) -> set[str]:
+    """Return what a chart of its kind shows."""
+    kind = options["chart"]
+    if kind not in _CHARTS:
+        *others, last = _CHARTS
+        problem = f"expected {', '.join(others)} or {last}, got {shown(kind)}"
+        raise ConfigError(f"{path}.chart", problem)
+    if "value" in options and "value" not in _CHARTS[kind]:
+        raise ConfigError(f"{path}.value", f"a {kind} chart has no value beside x and y")
+    return _CHARTS[kind]
 
 
 def _each(value: Any, path: str, read: Any) -> dict[str, Any]:

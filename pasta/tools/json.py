@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from pasta.tools.report import Report
+from pasta.tools.report import ChartPart, Report
 
 
 def render_json(report: Report) -> str:
@@ -19,10 +19,18 @@ def render_json(report: Report) -> str:
         "facts": report.facts,
         "findings": report.findings,
         "tables": {name: rows.to_dicts() for name, rows in report.tables.items()},
+        "charts": [_chart(part) for part in report.parts if isinstance(part, ChartPart)],
         "losses": report.losses,
         "notes": report.notes,
     }
     return json.dumps(_finite(document), ensure_ascii=False, allow_nan=False)
+
+
+def _chart(part: ChartPart) -> dict[str, Any]:
+    rows = part.rows.select(part.columns)
+    if part.kind == "bar":
+        rows = rows.head(part.limit)
+    return {"kind": part.kind, "title": part.title, "columns": rows.to_dict(as_series=False)}
 
 
 def _finite(value: Any) -> Any:

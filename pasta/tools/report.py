@@ -38,7 +38,11 @@ class TablePart:
 
 @dataclass(frozen=True)
 class ChartPart:
-    """A chart of the report: `line`, or the first `limit` rows as `bar`, of `y` over `x`."""
+    """A chart of the report.
+
+    `line`, or the first `limit` rows as `bar`, of `y` over `x`; or `heatmap`, of the sums of `value`
+    at each `x` and `y`.
+    """
 
     kind: str
     title: str
@@ -46,6 +50,12 @@ class ChartPart:
     x: str
     y: str
     limit: int = 20
+    value: str = ""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns it shows."""
+        return [self.x, self.y, self.value] if self.value else [self.x, self.y]
 
 
 @dataclass
@@ -157,7 +167,8 @@ def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
     title = options.get("title", f"{options['y']} by {options['x']}")
     title = fill_template(title, {}, item.path, report.parameters)
     rows, limit = tables[options["from"]], options.get("limit", 20)
-    report.parts.append(ChartPart(options["chart"], title, rows, options["x"], options["y"], limit))
+    x, y, value = options["x"], options["y"], options.get("value", "")
+    report.parts.append(ChartPart(options["chart"], title, rows, x, y, limit, value))
 
 
 def _add_note(report: Report, item: ReportItem, _tables: Mapping[str, pl.DataFrame]) -> None:

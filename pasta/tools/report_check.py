@@ -61,14 +61,18 @@ def _check_condition(item: ReportItem, schema: pl.Schema, parameters: Mapping[st
 
 
 def _check_axes(item: ReportItem, schema: pl.Schema) -> None:
-    for axis in ("x", "y"):
-        path, column = f"{item.path}.{axis}", item.options[axis]
+    seen: set[str] = set()
+    for axis in ("x", "y", "value"):
+        path, column = f"{item.path}.{axis}", item.options.get(axis)
+        if column is None:
+            continue
         _check_column(column, path, schema)
         numeric = schema[column].is_numeric()
-        if not numeric and (axis == "y" or item.options["chart"] == "line"):
+        if not numeric and (axis != "x" or item.options["chart"] != "bar"):
             raise ConfigError(path, f"expected numbers, but '{column}' is {schema[column]}")
-    if item.options["x"] == item.options["y"]:
-        raise ConfigError(f"{item.path}.y", "both axes show the same column")
+        if column in seen:
+            raise ConfigError(path, "both axes show the same column")
+        seen.add(column)
 
 
 def _check_column(column: str, path: str, schema: pl.Schema) -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pasta.tools.heatmap import print_heatmap
 from pasta.tools.report import ChartPart, Report, TablePart
 from pasta.tools.units import heading, human, printable, shorten
 
@@ -145,6 +146,8 @@ def _print_chart(part: ChartPart, console: Console) -> None:
         console.print(Text("no rows", style="italic"))
     elif part.kind == "bar":
         _print_bars(part, console)
+    elif part.kind == "heatmap":
+        print_heatmap(part, console)
     else:
         _print_line(part, console)
 
