@@ -7,13 +7,14 @@ from pasta.collect.toolkits import find_cupti
 
 
 def environment() -> dict[str, str]:
-    """Return the variables by which CUDA loads the collector into every program that uses CUDA.
+    """Return the variables by which CUDA and NVTX load the collector into programs that use them.
 
     Raises:
         CollectError: the collector was not built with pasta and cannot be compiled.
     """
-    variables = {"CUDA_INJECTION64_PATH": activity_library()}
+    library = activity_library()
+    variables = {"CUDA_INJECTION64_PATH": library, "NVTX_INJECTION64_PATH": library}
     cupti = find_cupti()
     if cupti is not None:
-        variables["PASTA_CUPTI"] = variables["NVTX_INJECTION64_PATH"] = str(cupti)
+        variables["PASTA_CUPTI"] = str(cupti)
     return variables

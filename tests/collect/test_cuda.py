@@ -51,14 +51,19 @@ def test_the_library_offers_what_cuda_calls(library):
     assert ctypes.CDLL(library).InitializeInjection() == 1
 
 
+def test_the_library_offers_what_nvtx_calls(library):
+    assert ctypes.CDLL(library).InitializeInjectionNvtx2
+
+
 def test_programs_are_told_where_the_library_and_cupti_are(library, monkeypatch):
     monkeypatch.setattr(cuda, "activity_library", lambda: library)
     monkeypatch.setattr(cuda, "find_cupti", lambda: Path("there/libcupti.so.13"))
     variables = cuda.environment()
     assert variables["CUDA_INJECTION64_PATH"] == library
-    assert variables["PASTA_CUPTI"] == variables["NVTX_INJECTION64_PATH"] == "there/libcupti.so.13"
+    assert variables["NVTX_INJECTION64_PATH"] == library
+    assert variables["PASTA_CUPTI"] == "there/libcupti.so.13"
     monkeypatch.setattr(cuda, "find_cupti", lambda: None)
-    assert cuda.environment() == {"CUDA_INJECTION64_PATH": library}
+    assert set(cuda.environment()) == {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"}
 
 
 @pytest.mark.parametrize("level", ["kernels", "calls"])
