@@ -18,7 +18,6 @@ import pasta
 from pasta.cli_collect import (
     collect,
     control,
-    exit_code,
     new_folder,
     record,
     with_collect_options,
@@ -173,10 +172,10 @@ def _run_command(
     trace = new_folder(config) if out is None else out / "trace"
     live = api.live_graph(config, parameters)
     recorded = record(command, trace, chosen, selected, live)
-    code = exit_code(recorded)
+    code = recorded.exit_code
     try:
         report = api.run_tool(
-            config, str(trace), runs={}, engine=engine, out=out, parameters=parameters
+            config, str(recorded.path), runs={}, engine=engine, out=out, parameters=parameters
         )
     except PastaError as error:
         if code == 0:
@@ -278,6 +277,25 @@ def trace_info(path: str, form: str) -> None:
     _print_report(api.run("summary", path), form)
 
 
+@trace.command("join")
+@click.argument("timeline", metavar="TIMELINE")
+@click.argument("memory", metavar="MEMORY")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+def trace_join(timeline: str, memory: str, out: Path) -> None:
+    """Join two runs of one program: a TIMELINE of its kernels, and what they did to MEMORY.
+
+    Launches are matched by rank, process, stream, order, name and size. The new trace is the timeline
+    run, with what the memory run knows of each launch.
+    """
+    from pasta import api
+
+    joined = api.join(timeline, memory, out)
+    for share in joined.shares:
+        click.echo(str(share))
+    tables = ", ".join(f"{table} {count:,}" for table, count in joined.rows.items())
+    click.echo(f"joined in {joined.path} ({tables})")
+
+
 @trace.command("schema")
 @click.argument("tables", nargs=-1)
 def trace_schema(tables: Sequence[str]) -> None:
@@ -285,6 +303,25 @@ def trace_schema(tables: Sequence[str]) -> None:
     from pasta.schema_text import schema_markdown
 
     click.echo(schema_markdown(tables))
+
+
+@cli.command("doctor")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def doctor(form: str) -> None:
+    """Say what works on this machine, what does not, why, and what to do about it.
+
+    Exits with 0 unless pasta itself is broken.
+    """
+    from pasta.doctor.report import as_json, as_text, examine, is_broken
+    from pasta.tools.units import printable
+
+    report = examine()
+    lines = [as_json(report)] if form == "json" else as_text(report).splitlines()
+    for line in lines:
+        click.echo(printable(line))
+    sys.exit(int(is_broken(report)))
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:

@@ -1,0 +1,93 @@
+"""What `--with` can record on this machine: each collector with all that it needs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+
+from pasta.collect.native_library import ACTIVITY, MEMORY, PATCHES, Part, state
+from pasta.collect.target.compiled import compiler
+from pasta.collect.wrappers import WRAPPERS
+from pasta.doctor import versions
+from pasta.doctor.check import Check, Status
+from pasta.doctor.facts import Facts
+from pasta.errors import CollectError
+
+_STATES = {
+    "built": "built with pasta",
+    "compiled": "compiled",
+    "possible": "compiled at first use",
+}
+
+
+def checks(facts: Facts) -> Iterator[Check]:
+    """Yield how each collector stands."""
+    yield _torch()
+    yield _native("cuda", [ACTIVITY], facts, _lacks_for_timeline(facts))
+    yield _native("cuda.memory", [MEMORY, PATCHES], facts, _lacks_for_memory(facts))
+    yield _nvml(facts)
+    for name in WRAPPERS:
+        yield _wrapper(name)
+
+
+def _torch() -> Check:
+    if not compiler():
+        return Check(
+            Status.LIMITED,
+            "torch",
+            "without the native hook, as there is no C++ compiler",
+            "an operator costs some 15 us instead of 0.5 us: install g++",
+        )
+    return Check(Status.OK, "torch", f"native hook {_STATES['possible']}")
+
+
+def _lacks_for_timeline(facts: Facts) -> str:
+    if facts.cupti_path is None:
+        return "no CUPTI, see above"
+    refused = facts.cupti.get("refused")
+    return f"CUPTI refuses: {refused}, see above" if refused else ""
+
+
+def _lacks_for_memory(facts: Facts) -> str:
+    return "" if facts.sanitizer_path else "no Compute Sanitizer, see above"
+
+
+def _native(name: str, parts: Sequence[Part], facts: Facts, lacks: str) -> Check:
+    """Check a collector that CUDA loads into programs, which may lack something at run time."""
+    if "error" in facts.nvml and facts.module:
+        return Check(Status.MISSING, name, "the driver does not answer, see above")
+    found = []
+    for part in parts:
+        try:
+            kind, detail = state(part)
+        except CollectError as error:
+            return Check(Status.MISSING, name, *_split(str(error)))
+        if kind == "failed":
+            return Check(Status.MISSING, name, detail)
+        found.append(f"{part.what} {_STATES[kind]}")
+    if lacks:
+        return Check(Status.MISSING, name, lacks)
+    if not facts.nvml.get("cards"):
+        return Check(Status.MISSING, name, f"no NVIDIA GPU here; {', '.join(found)}")
+    return Check(Status.OK, name, ", ".join(found))
+
+
+def _split(message: str) -> tuple[str, str]:
+    """Return a collector's message without its option: what is wrong, and what to do."""
+    wrong, _, advice = message.partition(": ")[2].rpartition("; ")
+    return (wrong, advice) if wrong else (advice, "")
+
+
+def _nvml(facts: Facts) -> Check:
+    if "error" in facts.nvml:
+        return Check(Status.MISSING, "nvml", str(facts.nvml["error"]))
+    return Check(Status.OK, "nvml", f"{len(facts.nvml['cards'])} GPUs")
+
+
+def _wrapper(name: str) -> Check:
+    wrapper = WRAPPERS[name]
+    path = shutil.which(wrapper.program)
+    if path is None:
+        advice = f"install {wrapper.product}, or put it on PATH"
+        return Check(Status.MISSING, name, f"no {wrapper.program} on PATH", advice)
+    return Check(Status.OK, name, f"{path} {versions.of_program(path)}".strip())
