@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "__version__",
     "annotate",
+    "join",
     "open",
     "region",
     "run",
@@ -30,6 +31,7 @@ __all__ = [
 _HOME = {
     "open": "pasta.api",
     "run": "pasta.api",
+    "join": "pasta.api",
     "annotate": "pasta.collect.target.annotate",
     "start": "pasta.collect.target.region",
     "stop": "pasta.collect.target.region",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -25,6 +25,9 @@ from pasta.tools.report import Report, build_report
 from pasta.tools.report_check import check_report
 from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool
 from pasta.trace import Trace
+
+if TYPE_CHECKING:
+    from pasta.trace_join import Joined
 
 ENGINES: dict[str, type[Engine]] = {"auto": CpuEngine, "cpu": CpuEngine}
 
@@ -228,6 +231,25 @@ def import_files(
     report = run("summary", out)
     report.notes += imported.warnings
     return report
+
+
+def join(timeline: TraceLike, memory: TraceLike, out: str | Path) -> Joined:
+    """Join a timeline run and a memory run of one program, launch by launch; see docs/joining.md.
+
+    Args:
+        timeline: a trace with durations of kernels.
+        memory: a trace that says what kernels did to memory.
+        out: folder of the new trace, which does not exist yet or is empty.
+
+    Raises:
+        TraceError: one of them is no such run, or `out` holds something.
+    """
+    from pasta.trace_join import join_traces
+
+    try:
+        return join_traces(_as_trace(timeline), _as_trace(memory), Path(out))
+    except OSError as error:
+        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
 
 
 def engine_problems(graph: Graph, engine: str) -> list[str]:

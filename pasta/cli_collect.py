@@ -85,7 +85,7 @@ def collect(*, out: Path, command: Sequence[str], **options: Any) -> None:
 
     chosen = parse_with(options.pop("collectors")) or dict(DEFAULT)
     recorded = record(command, out, chosen, options)
-    sys.exit(exit_code(recorded))
+    sys.exit(recorded.exit_code)
 
 
 def record(
@@ -97,6 +97,8 @@ def record(
 ) -> Recorded:
     """Run a command under collectors and say on the error stream what came of it.
 
+    Where collectors cannot share a process, the command runs once for each of them.
+
     Args:
         command: program and arguments.
         out: folder of the trace.
@@ -105,17 +107,34 @@ def record(
         live: the tool to show meanwhile at the bottom of the terminal.
     """
     from pasta.collect.recording import record_command
+    from pasta.collect.runs import record_runs, runs_of
 
     for option, name in (("counters", "--counters"), ("ranges", "--nvtx-include")):
         if options[option] and "cuda.counters" not in chosen:
             raise PastaError(f"{name} goes with --with cuda.counters")
     wanted = options.pop("live")
-    with _shown(live, out.name, wanted=live is not None if wanted is None else wanted) as watchers:
-        recorded = record_command(command, out, chosen, selection(options), watchers)
-    click.echo(_summary(recorded), err=True)
-    for message in filter(None, (*recorded.notes, recorded.warning, recorded.failure)):
-        click.echo(f"pasta: {message}", err=True)
-    return recorded
+    shown = live is not None if wanted is None else wanted
+    selected = selection(options)
+
+    def record_one(chosen: dict[str, str], path: Path) -> Recorded:
+        with _shown(live, path.name, wanted=shown) as watchers:
+            recorded = record_command(command, path, chosen, selected, watchers)
+        _say(_summary(recorded))
+        for message in filter(None, (*recorded.notes, recorded.warning, recorded.failure)):
+            _say(message)
+        return recorded
+
+    runs = runs_of(chosen)
+    if len(runs) == 1:
+        return record_one(chosen, out)
+    joined = record_runs(runs, out, record_one, _say)
+    if joined.path == out.absolute():
+        _say(f"the runs are joined in {joined.path} ({_rows(joined)})")
+    return joined
+
+
+def _say(message: str) -> None:
+    click.echo(f"pasta: {message}", err=True)
 
 
 @contextlib.contextmanager
@@ -148,11 +167,6 @@ def _shown(live: LiveGraph | None, run: str, *, wanted: bool) -> Iterator[list[W
             view.watch(lambda: status(reception))
 
         yield [watch]
-
-
-def exit_code(recorded: Recorded) -> int:
-    """Return the program's own code, as a shell tells it; 1 where it did well but pasta did not."""
-    return recorded.end.shell_code or (1 if recorded.failure else 0)
 
 
 def new_folder(tool: str) -> Path:
@@ -216,8 +230,11 @@ def _check_pattern(pattern: str) -> None:
 
 
 def _summary(recorded: Recorded) -> str:
-    tables = ", ".join(f"{table} {count:,}" for table, count in recorded.rows.items() if count)
-    return f"pasta: the program ended with {recorded.end}; trace in {recorded.path} ({tables})"
+    return f"the program ended with {recorded.end}; trace in {recorded.path} ({_rows(recorded)})"
+
+
+def _rows(recorded: Recorded) -> str:
+    return ", ".join(f"{table} {count:,}" for table, count in recorded.rows.items() if count)
 
 
 @click.command("control")

@@ -19,12 +19,14 @@ class Level:
         cost: what it costs, for people.
         loses: what a kill can lose, for people.
         maybe: tables that it fills where the program has what they hold.
+        interface: what it records devices through, which serves nobody else; empty: it shares all.
     """
 
     tables: frozenset[str]
     cost: str
     loses: str
     maybe: frozenset[str] = frozenset()
+    interface: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,10 @@ class Collector:
 _HOST = frozenset({"span", "memory"})
 _DEVICE = frozenset({"kernel", "copy", "call", "sync", "collective", "device"})
 _COUNTED = frozenset({"kernel", "metric", "device"})
+_LAUNCHED = frozenset({"kernel", "call", "memory", "touch", "metric", "device"})
+CUPTI, ROCPROFILER = "CUPTI", "ROCprofiler"
+SANITIZER, NSIGHT_COMPUTE = "Compute Sanitizer", "Nsight Compute"
+_SANITIZER_LOSES = "the last 0.1 s, and launches that run or whose results are not read yet"
 _NCU_LOSES = "all of it where ncu is killed; else what it has not yet counted"
 
 COLLECTORS: dict[str, Collector] = {
@@ -67,6 +73,7 @@ COLLECTORS: dict[str, Collector] = {
                 "what PyTorch's profiler costs: about 15 us an operator or kernel",
                 "the open cycle (2 s; --cycle)",
                 _DEVICE,
+                CUPTI,
             ),
             "touch": Level(
                 _HOST | {"touch"},
@@ -85,12 +92,41 @@ COLLECTORS: dict[str, Collector] = {
                 "about 1.3 times a program of many short kernels",
                 "what CUPTI holds: the last 0.1 s and kernels that run",
                 frozenset({"kernel", "copy", "span", "device"}),
+                CUPTI,
             ),
             "calls": Level(
                 frozenset(),
                 "about 1.4 times a program of many short kernels",
                 "what CUPTI holds: the last 0.1 s and kernels that run",
                 frozenset({"kernel", "copy", "span", "device", "call", "sync", "memory"}),
+                CUPTI,
+            ),
+        },
+    ),
+    "cuda.memory": Collector(
+        "cuda.memory",
+        "what each kernel of any CUDA program does to memory, through Compute Sanitizer",
+        {
+            "touch": Level(
+                frozenset(),
+                "about 1.2 to 2 times a program of many short kernels",
+                _SANITIZER_LOSES,
+                _LAUNCHED,
+                SANITIZER,
+            ),
+            "counts": Level(
+                frozenset(),
+                "about 2 to 6 times a program of many short kernels",
+                _SANITIZER_LOSES,
+                _LAUNCHED,
+                SANITIZER,
+            ),
+            "access": Level(
+                frozenset(),
+                "5 to 25 times, as every access becomes a row",
+                _SANITIZER_LOSES,
+                _LAUNCHED | {"access"},
+                SANITIZER,
             ),
         },
     ),
@@ -103,6 +139,7 @@ COLLECTORS: dict[str, Collector] = {
                 "what Nsight Systems costs",
                 "what it has not yet taken from the program; all of it where nsys is killed",
                 _DEVICE - {"collective"} | {"span"},
+                CUPTI,
             )
         },
         by_name_only=True,
@@ -117,6 +154,7 @@ COLLECTORS: dict[str, Collector] = {
                 "what rocprofv3 costs",
                 "all of it: each process writes its file when it exits",
                 _DEVICE | {"span"},
+                ROCPROFILER,
             )
         },
         by_name_only=True,
@@ -130,9 +168,20 @@ COLLECTORS: dict[str, Collector] = {
                 _COUNTED,
                 "each launch runs about 9 times, alone",
                 _NCU_LOSES,
+                interface=NSIGHT_COMPUTE,
             ),
-            "occupancy": Level(_COUNTED, "each launch runs once or twice, alone", _NCU_LOSES),
-            "stalls": Level(_COUNTED, "each launch runs about 12 times, alone", _NCU_LOSES),
+            "occupancy": Level(
+                _COUNTED,
+                "each launch runs once or twice, alone",
+                _NCU_LOSES,
+                interface=NSIGHT_COMPUTE,
+            ),
+            "stalls": Level(
+                _COUNTED,
+                "each launch runs about 12 times, alone",
+                _NCU_LOSES,
+                interface=NSIGHT_COMPUTE,
+            ),
         },
         by_name_only=True,
         outside=True,
@@ -161,7 +210,8 @@ def parse_with(texts: Iterable[str]) -> Chosen:
     """Return what `--with NAME[:LEVEL],...` asks for.
 
     Raises:
-        CollectError: there is no such collector or level, or one is asked for twice.
+        CollectError: there is no such collector or level, one is asked for twice, or two need what
+            serves one of them at a time.
     """
     chosen: Chosen = {}
     for text in texts:
@@ -182,12 +232,21 @@ def parse_with(texts: Iterable[str]) -> Chosen:
             if name in chosen:
                 raise CollectError(f"--with: '{name}' is given twice; one level for each collector")
             chosen[name] = level
-    if "cuda" in chosen and chosen.get("torch") == "timeline":
-        raise CollectError(
-            "--with: cuda and torch:timeline both need CUPTI, which serves one of them at a time;"
-            " use torch:operators beside cuda"
-        )
+    _check_interfaces(chosen)
     return chosen
+
+
+def _check_interfaces(chosen: Chosen) -> None:
+    """Refuse collectors that need the same interface; those of different ones can have two runs."""
+    holders: dict[str, str] = {}
+    for name, level in chosen.items():
+        interface = COLLECTORS[name].levels[level].interface
+        if interface and interface in holders:
+            raise CollectError(
+                f"--with: {holders[interface]} and {name}:{level} both need {interface}, which serves"
+                " one of them at a time; leave out one, or take torch:operators of PyTorch"
+            )
+        holders[interface] = f"{name}:{level}"
 
 
 def collectors_for(required: Iterable[str], optional: Iterable[str]) -> Chosen:

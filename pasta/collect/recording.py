@@ -318,6 +318,11 @@ class Recorded:
     failure: str = ""
     notes: Sequence[str] = ()
 
+    @property
+    def exit_code(self) -> int:
+        """The program's own code, as a shell tells it; 1 where it did well but pasta did not."""
+        return self.end.shell_code or (1 if self.failure else 0)
+
 
 Watcher = Callable[[Reception], None]
 

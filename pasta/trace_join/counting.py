@@ -45,6 +45,13 @@ class Share:
     matched: int
     doubtful: int
 
+    def __str__(self) -> str:
+        return (
+            f"rank {self.rank}: {self.matched:,} launches are matched, of {self.timeline_launches:,}"
+            f" of the timeline run ({self.timeline_share:.1%}) and {self.memory_launches:,} of the"
+            f" memory run ({self.memory_share:.1%})"
+        )
+
     @property
     def timeline_share(self) -> float:
         """The part of the timeline run's launches that is matched."""

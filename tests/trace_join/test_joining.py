@@ -7,8 +7,6 @@ import random
 import polars as pl
 import pytest
 
-import pasta
-from pasta.errors import TraceError
 from pasta.trace import Trace
 from pasta.trace_join import join_traces
 from tests.trace_join.two_runs import (
