@@ -310,7 +310,7 @@ def trace_schema(tables: Sequence[str]) -> None:
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 def doctor(form: str) -> None:
-    """Say what works on this machine, what does not, why, and what to do about it.
+    """Say what works on this machine, and what to do about the rest.
 
     Exits with 0 unless pasta itself is broken.
     """
