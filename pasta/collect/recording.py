@@ -22,6 +22,7 @@ from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
+from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
 from pasta.collect.launch import End, Program, check_command
 from pasta.collect.nvml.sampling import PERIOD_SECONDS, Sampling, check_library
 from pasta.collect.receive import Receiver
@@ -145,6 +146,8 @@ class Reception:
             self.channel.close()
             raise
         self.receiver = Receiver(self.channel, self.path, self.clock, selection.match)
+        self._silence = DeviceSilence()
+        self.receiver.listeners.append(self._silence)
         self._told_status = 0.0
         self._full = False
         self.warning = ""
@@ -227,9 +230,11 @@ class Reception:
             ended: how the program ended.
             first: what is known of the process that was started, if one was.
         """
-        if not self.receiver.processes and not all(COLLECTORS[c].outside for c in self._chosen):
+        told = ("cuda", *(name for name, each in COLLECTORS.items() if each.outside))
+        if not self.receiver.processes and self._chosen.keys() - set(told):
             self.warning = _SILENT
             self._append_loss(_SILENT, 1)
+        self._tell_of_devices()
         if first is not None:
             self._append("process", [self._process(first)])
         ranks = self.receiver.finish({first.pid: first.exit_code} if first else {})
@@ -237,6 +242,16 @@ class Reception:
             self._complete_manifest(ended, ranks)
         except OSError as error:
             self.receiver.failure = self.receiver.failure or f"{self.path}: {error}"
+
+    def _tell_of_devices(self) -> None:
+        """Say it where `cuda` was asked for and there is no timeline, or not all of one."""
+        if "cuda" not in self._chosen:
+            return
+        if self._silence.unexplained:
+            self.warning = self.warning or NO_KERNEL
+            self._append_loss(NO_KERNEL, 1)
+        elif self._silence.reasons:
+            self.warning = self._silence.reasons
 
     def _complete_manifest(self, ended: str, ranks: list[int]) -> None:
         if isinstance(self._trace, SharedTrace):
