@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from pasta.collect import native_library
 from pasta.collect.channel import Channel
 from pasta.collect.toolkits import find_headers
 from pasta.collect.wire import TEXT, TEXTS, WIRE_TABLES, Decoder
@@ -41,25 +44,35 @@ def answer(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    """The tables that a row of made-up records gives."""
+def includes():
     folders = [find_headers(name) for name in ("cuda.h", "crt/host_defines.h", "cupti.h")]
     if None in folders:
         pytest.skip("there are no headers of CUPTI")
-    includes = [f"-isystem{folder}" for folder in dict.fromkeys(folders)]
+    return [f"-isystem{folder}" for folder in dict.fromkeys(folders)]
+
+
+def tables_of(channel):
+    """Return the tables that the channel's one producer wrote."""
+    batches, decoder = {}, None
+    while (batch := channel.poll()) is not None:
+        with batch:
+            decoder = decoder or Decoder(batch.producer)
+            if batch.table in (TEXT, TEXTS):
+                decoder.learn(batch.table, batch.rows)
+            else:
+                rows = pl.from_arrow(decoder.rows(batch.table, batch.rows))
+                batches.setdefault(batch.table, []).append(rows)
+    assert channel.losses() == []
+    return {table: pl.concat(parts) for table, parts in batches.items()}
+
+
+@pytest.fixture(scope="module")
+def rows(includes, tmp_path_factory):
+    """The tables that a row of made-up records gives."""
     program = compiled("activity_rows", tmp_path_factory.mktemp("native"), *includes)
-    tables = {}
     with Channel.create("activity", tables=WIRE_TABLES) as channel:
         subprocess.run([program, str(channel.folder)], check=True)
-        decoder = None
-        while (batch := channel.poll()) is not None:
-            with batch:
-                decoder = decoder or Decoder(batch.producer)
-                if batch.table in (TEXT, TEXTS):
-                    decoder.learn(batch.table, batch.rows)
-                else:
-                    tables[batch.table] = pl.from_arrow(decoder.rows(batch.table, batch.rows))
-    return tables
+        return tables_of(channel)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +137,10 @@ def test_kernels_have_their_graph_and_the_name_that_they_had(rows):
     assert kernels["dur"].to_list() == [30, None]
     assert kernels["launch_id"].to_list() == [1, 2]
     columns = ["ts", "correlation", "graph_id", "graph_node_id", "grid_x", "grid_y", "block_x"]
-    assert kernels.row(0, named=True).items() >= dict(
-        zip(columns, (100, 7, 3, 5 << 32, 4, 2, 256), strict=True)
-    ).items()
+    assert (
+        kernels.row(0, named=True).items()
+        >= dict(zip(columns, (100, 7, 3, 5 << 32, 4, 2, 256), strict=True)).items()
+    )
     assert kernels["shared_bytes"].to_list() == [48, 48]
 
 
@@ -185,3 +199,70 @@ def test_what_makes_no_sense_is_counted(rows):
         ("kernel without sound times: kept as unfinished", 1),
         ("memset without sound times: kept as unfinished", 1),
     ]
+
+
+@pytest.fixture(scope="module")
+def collected(includes, tmp_path_factory):
+    """A function that runs a program under the collector and a CUPTI that is made up."""
+    folder = tmp_path_factory.mktemp("native")
+    shared = ("-fPIC", "-shared", "-Wno-unused-parameter", *includes)
+    fake = compiled("fake_cupti", folder, *shared)
+    program = compiled("collected_program", folder, "-ldl")
+    library = native_library.activity_library()
+
+    def collect(wrong="", launches=5, pause_ms=0, at=0):
+        told = {"PASTA_CUPTI": str(fake), "FAKE_CUPTI": wrong}
+        settings = {"offset": 0, "cuda": {"level": "kernels"}}
+        with Channel.create("collected", tables=WIRE_TABLES) as channel:
+            told |= {"PASTA_CHANNEL": str(channel.folder), "PASTA_COLLECT": json.dumps(settings)}
+            command = [program, library, fake, *map(str, (launches, pause_ms, at))]
+            subprocess.run(command, env={**os.environ, **told}, check=True, timeout=60)
+            return tables_of(channel)
+
+    return collect
+
+
+def lost(tables):
+    return dict(tables["loss"].select("reason", "count").iter_rows())
+
+
+def test_a_program_is_recorded_to_its_end(collected):
+    tables = collected(launches=3000)
+    kernels = tables["kernel"]
+    assert kernels["correlation"].to_list() == list(range(1, 3001))
+    assert kernels["launch_id"].to_list() == list(range(1, 3001))
+    assert kernels["dur"].unique().to_list() == [10]
+    assert kernels["pid"].n_unique() == 1
+    assert lost(tables) == {
+        "NVTX ranges cannot be recorded: FAKE": 1,
+        "migrations and faults of managed memory cannot be recorded: FAKE": 1,
+    }
+
+
+def test_records_that_cupti_drops_are_counted(collected):
+    tables = collected("full")
+    assert tables["kernel"].height == 5
+    assert lost(tables)["records that CUPTI dropped: its buffers were full"] == 3
+
+
+def test_who_holds_cupti_is_told(collected):
+    tables = collected("busy", launches=0)
+    (reason,) = lost(tables)
+    assert reason == (
+        "nothing of CUDA is recorded: another client holds CUPTI:"
+        " the program itself, or a tool it runs under"
+    )
+
+
+def test_launches_without_a_record_are_told(collected):
+    tables = collected("taken")
+    assert "kernel" not in tables
+    told = [reason for reason in lost(tables) if "launches brought no record" in reason]
+    assert len(told) == 1
+    assert "another client has taken CUPTI's buffers" in told[0]
+
+
+def test_records_that_break_off_are_told(collected):
+    tables = collected("taken-later", launches=10, pause_ms=500, at=5)
+    assert tables["kernel"].height == 5
+    assert [reason for reason in lost(tables) if reason.startswith("records of CUDA ended before")]
