@@ -41,14 +41,19 @@ def make_trace(tmp_path: Path) -> TraceMaker:
     """A function that writes a small trace from rows given as dicts: `make_trace(kernel=[...])`."""
 
     def make(name: str = "t", **tables: list[dict[str, object]]) -> Trace:
-        writer = TraceWriter(tmp_path / name, {"command": "hand-written"})
-        part = writer.part()
-        for table, rows in tables.items():
-            schema = arrow_schema(table)
-            complete = [{"rank": 0, "pid": 1, **row} for row in rows]
-            part.append(table, pa.Table.from_pylist(complete, schema=schema))
-        part.finish()
-        writer.finish()
-        return Trace.open(tmp_path / name)
+        return write_trace(tmp_path / name, **tables)
 
     return make
+
+
+def write_trace(folder: Path, **tables: list[dict[str, object]]) -> Trace:
+    """Write a trace from rows given as dicts."""
+    writer = TraceWriter(folder, {"command": "hand-written"})
+    part = writer.part()
+    for table, rows in tables.items():
+        schema = arrow_schema(table)
+        complete = [{"rank": 0, "pid": 1, **row} for row in rows]
+        part.append(table, pa.Table.from_pylist(complete, schema=schema))
+    part.finish()
+    writer.finish()
+    return Trace.open(folder)

@@ -12,6 +12,8 @@ from polars.testing import assert_frame_equal
 import pasta
 from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 from pasta.trace import Trace
+from tests.conftest import write_trace
+from tests.tools.memory_run import ACCESSES, TABLES
 
 ROWS_PER_FILE = 97
 IMPORTED = ["tracelens_b200_eager_rank0of8", "tracelens_h100_bert_small"]
@@ -19,6 +21,14 @@ NEEDED = {
     "kernel_frequency": "kernel",
     "device_time": "kernel",
     "working_set": "touch",
+    "hot_memory": "touch",
+    "kernel_memory": "touch",
+    "launch_memory": "touch",
+    "launch_windows": "touch",
+    "launches": "kernel",
+    "objects": "memory",
+    "coalescing": "access",
+    "touch_from_access": "access",
     "memory_timeline": "memory",
 }
 
@@ -29,6 +39,7 @@ def traces(samples, tmp_path_factory):
     base = tmp_path_factory.mktemp("engines")
     whole = {name: pasta.open(samples / "kineto" / f"{name}.json.gz") for name in IMPORTED}
     whole["gpt_cpu"] = Trace.open(SHIPPED_TRACE)
+    whole["memory_run"] = write_trace(base / "memory_run_whole", **TABLES, access=ACCESSES)
     return {name: (trace, cut(trace, base / name)) for name, trace in whole.items()}
 
 
@@ -43,7 +54,7 @@ def cut(trace: Trace, folder: Path) -> Trace:
     return Trace.open(folder)
 
 
-@pytest.mark.parametrize("source", [*IMPORTED, "gpt_cpu"])
+@pytest.mark.parametrize("source", [*IMPORTED, "gpt_cpu", "memory_run"])
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_tiny_files_change_nothing(traces, tool, source):
     whole, tiny = traces[source]

@@ -26,13 +26,14 @@ def print_heatmap(part: ChartPart, console: Console) -> None:
         console.print(Text("no rows", style="italic"))
         return
     labels, cells = _binned(rows, part, min(console.width, _WIDEST))
-    largest = max(cells.values())
+    smallest, largest = min(cells.values()), max(cells.values())
     width = max(column for _, column in cells) + 1
     for row, label in enumerate(labels):
-        line = "".join(_shade(cells.get((row, column), 0), largest) for column in range(width))
-        console.print(Text(f"{label} {line.rstrip()}"))
-    scale = f"{_SHADES[0]} from 1, {_SHADES[-1]} up to {human(largest, part.value)} {part.value}"
-    console.print(Text(f"{scale}, logarithmic; from left to right: {part.x}", style="dim"))
+        shades = [_shade(cells.get((row, column)), smallest, largest) for column in range(width)]
+        console.print(Text(f"{label} {''.join(shades).rstrip()}"))
+    ends = [human(value, part.value) for value in (smallest, largest)]
+    scale = f"{_SHADES[0]} from {ends[0]}, {_SHADES[-1]} up to {ends[1]} {part.value}, logarithmic"
+    console.print(Text(f"{scale}; {part.x} from left to right", style="dim"))
 
 
 def _binned(
@@ -53,8 +54,8 @@ def _binned(
     return [label.rjust(longest) for label in labels], cells
 
 
-def _shade(value: float, largest: float) -> str:
-    if value <= 0:
+def _shade(value: float | None, smallest: float, largest: float) -> str:
+    if value is None:
         return " "
-    share = math.log1p(value) / math.log1p(largest)
+    share = math.log(value / smallest) / math.log(largest / smallest) if value > smallest else 0.0
     return _SHADES[min(len(_SHADES) - 1, int(share * len(_SHADES)))]

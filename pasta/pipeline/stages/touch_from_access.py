@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.arguments import Bytes
-from pasta.pipeline.columns import number_groups, process_key, require, unsigned
+from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
+from pasta.pipeline.kernels.ordering import order_by
 from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
 from pasta.pipeline.stage import stage
 from pasta.pipeline.stages.locate import locate_rows
@@ -231,12 +233,19 @@ def _unique(marks: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _as_touch(launches: pl.DataFrame, found: list[pl.DataFrame], size: int) -> pl.DataFrame:
     """Return rows with all columns of `touch`, after the trace where the input has it."""
     rows = pl.concat(found, how="diagonal")
-    schema = empty_table("touch").schema
     constants = {"span_id": 0, "block": None, "pc": None}
-    missing = [pl.lit(v).alias(k) for k, v in constants.items() if k not in rows.columns]
+    missing = [pl.lit(v, pl.Int64).alias(k) for k, v in constants.items() if k not in rows.columns]
     near = pl.col("space").is_in(_SPACES[1:])
-    rows = launches[rows["launch"]].drop("ts").hstack(rows.drop("launch"))
     rows = rows.with_columns(*missing, granularity=pl.when(near).then(0).otherwise(size))
+    ordered: pl.DataFrame = rows[_order(rows)]
+    rows = launches[ordered["launch"]].drop("ts").hstack(ordered.drop("launch"))
+    schema = empty_table("touch").schema
     traces = [name for name in ("trace",) if name in rows.columns]
-    rows = rows.select(*traces, *(pl.col(name).cast(kind) for name, kind in schema.items()))
-    return rows.sort(*traces, "rank", "pid", "launch_id", "space", "object_id", "block")
+    return rows.select(*traces, *(pl.col(name).cast(kind) for name, kind in schema.items()))
+
+
+def _order(rows: pl.DataFrame) -> Any:
+    """Return the order of launch, space, object and block, whole objects first."""
+    _, (spaces,) = number_groups(["space"], rows)
+    objects, blocks = unsigned(rows, "object_id"), integers(rows, "block", -1)
+    return order_by(integers(rows, "launch"), spaces, objects, blocks)

@@ -11,6 +11,7 @@ import pasta
 from pasta.pipeline.stages.lifetimes import lifetimes
 from pasta.pipeline.stages.touch_from_access import touch_from_access
 from pasta.trace import empty_table
+from tests.tools.memory_run import ACCESSES, TABLES
 
 SPACES = [("device", 0x1000, 0x2A0, 1), ("pinned", 0x12A0, 0x333, 2), ("device", 0x2000, 4096, 3)]
 TENSORS = [("tensor", 0x1040, 0x100, 1), ("tensor", 0x1140, 0x40, 2), ("tensor", 0x2200, 999, 3)]
@@ -107,3 +108,9 @@ def test_without_recorded_rows_there_is_nothing_to_compare(make_trace, tmp_path)
     assert "nothing to compare with" in report.findings[1]
     written = pl.read_parquet(next((tmp_path / "o").rglob("touch*.parquet"))).drop("trace")
     assert written.rows() == pl.DataFrame(computed(rows, 512), written.schema).rows()
+
+
+def test_a_run_that_was_counted_by_hand(make_trace):
+    trace = make_trace(**TABLES, access=ACCESSES)
+    facts = pasta.run("touch_from_access", trace=trace).facts
+    assert facts["rows_compared"] == facts["rows_equal"] == len(TABLES["touch"])
