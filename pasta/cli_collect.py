@@ -16,6 +16,7 @@ import click
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
+    from pasta.collect.cuda_memory import MemoryOptions
     from pasta.collect.recording import Reception, Recorded, Selection, Watcher
     from pasta.pipeline.live import LiveGraph
 
@@ -51,6 +52,35 @@ collect_options: list[Callable[[Any], Any]] = [
     click.option(
         "--period", "period_seconds", type=click.FloatRange(min=0.001), default=0.1,
         show_default=True, help="Seconds from one sample of nvml to the next.",
+    ),
+    click.option(
+        "--launches", default="", metavar="A:B[:N]",
+        help="Launches whose memory cuda.memory watches, and of those every Nth; counted from 0.",
+    ),
+    click.option(
+        "--granularity", metavar="SIZE", help="Unit of cuda.memory's unique bytes (default: 512)."
+    ),
+    click.option(
+        "--block", metavar="SIZE", help="Unit of cuda.memory's counts by block (default: 4K)."
+    ),
+    click.option(
+        "--blocks", default="", metavar="A:B",
+        help="Blocks of the grid whose accesses cuda.memory:access records.",
+    ),
+    click.option(
+        "--all-spaces", is_flag=True,
+        help="Let cuda.memory look at shared and local memory too.",
+    ),
+    click.option(
+        "--instructions", is_flag=True, help="Let cuda.memory count accesses by instruction."
+    ),
+    click.option(
+        "--events", is_flag=True,
+        help="Let cuda.memory count barriers, calls and the like by instruction.",
+    ),
+    click.option(
+        "--device-memory", metavar="SIZE",
+        help="Device memory that cuda.memory may use (default: 64M).",
     ),
     click.option("--idle", is_flag=True, help="Record nothing until told to (pasta control)."),
     click.option(
@@ -186,13 +216,29 @@ def selection(options: dict[str, Any]) -> Selection:
         steps=_steps(options["steps"]),
         seconds=options["seconds"],
         match=match,
-        max_bytes=_size(options["max_bytes"]),
+        max_bytes=_size("--max-bytes", options["max_bytes"]),
         idle=options["idle"],
         stacks=options["stacks"],
         cycle_seconds=options["cycle_seconds"],
         counters=tuple(filter(None, (options["counters"] or "").replace(" ", "").split(","))),
         ranges=options["ranges"],
         period_seconds=options["period_seconds"],
+        memory=_memory_options(options),
+    )
+
+
+def _memory_options(options: dict[str, Any]) -> MemoryOptions:
+    from pasta.collect.cuda_memory import MemoryOptions
+
+    return MemoryOptions(
+        granularity=_size("--granularity", options["granularity"]),
+        block=_size("--block", options["block"]),
+        launches=options["launches"],
+        blocks=options["blocks"],
+        every_space=options["all_spaces"],
+        instructions=options["instructions"],
+        events=options["events"],
+        device_bytes=_size("--device-memory", options["device_memory"]),
     )
 
 
@@ -209,12 +255,12 @@ def _steps(text: str | None) -> tuple[int, int | None, int] | None:
     return first, last, every
 
 
-def _size(text: str | None) -> int | None:
+def _size(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     found = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", text.strip(), re.ASCII | re.IGNORECASE)
     if found is None:
-        raise PastaError(f"--max-bytes {text}: expected a size, as 500M or 2GiB")
+        raise PastaError(f"{option} {text}: expected a size, as 500M or 2GiB")
     return int(found[1]) * _SIZES[found[2].upper()]
 
 

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from pasta.collect import cuda
+from pasta.collect import cuda, cuda_memory
 from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
+from pasta.collect.cuda_memory import MemoryOptions
 from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
 from pasta.collect.launch import End, Program, check_command
 from pasta.collect.nvml.sampling import PERIOD_SECONDS, Sampling, check_library
@@ -64,6 +65,7 @@ class Selection:
         counters: names of counters that `cuda.counters` takes in place of its level's.
         ranges: NVTX ranges in which `cuda.counters` counts; empty: everywhere.
         period_seconds: time from one sample of `nvml` to the next.
+        memory: what `cuda.memory` watches of each launch.
     """
 
     steps: tuple[int, int | None, int] | None = None
@@ -76,19 +78,21 @@ class Selection:
     counters: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
     period_seconds: float = PERIOD_SECONDS
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
 
     def in_program(self) -> dict[str, Any]:
         """Return what the program itself is told of it."""
         return {"steps": self.steps, "seconds": self.seconds, "idle": self.idle}
 
-    def in_collectors(self) -> dict[str, Any]:
-        """Return what each collector in the program is told of it."""
+    def in_collector(self, collector: str) -> dict[str, Any]:
+        """Return what a collector in the program is told of it."""
         options = {
             "match": self.match,
             "stacks": self.stacks or None,
             "cycle_seconds": self.cycle_seconds,
         }
-        return {name: value for name, value in options.items() if value is not None}
+        told = {name: value for name, value in options.items() if value is not None}
+        return told | self.memory.in_program() if collector == "cuda.memory" else told
 
     def beside(self, collector: str) -> dict[str, Any]:
         """Return what a collector beside the program is told of it, as the trace keeps it."""
@@ -180,8 +184,10 @@ class Reception:
 
     def settings(self) -> dict[str, Any]:
         """Return what the session in a program reads: clock, selection, collectors."""
-        each = self._selection.in_collectors()
-        collectors = {name: {"level": level, **each} for name, level in self._chosen.items()}
+        collectors = {
+            name: {"level": level, **self._selection.in_collector(name)}
+            for name, level in self._chosen.items()
+        }
         common = {"offset": self._offset, "files": str(self.path)}
         return {**common, **self._selection.in_program(), **collectors}
 
@@ -282,7 +288,7 @@ class Reception:
                     "name": f"{name}:{level}",
                     "cost": COLLECTORS[name].levels[level].cost,
                     "a kill loses": COLLECTORS[name].levels[level].loses,
-                    **self._selection.in_collectors(),
+                    **self._selection.in_collector(name),
                     **self._selection.beside(name),
                 }
                 for name, level in self._chosen.items()
@@ -367,6 +373,8 @@ def record_command(
     if "nvml" in chosen:
         check_library()
     injected = cuda.environment() if "cuda" in chosen else {}
+    if "cuda.memory" in chosen:
+        injected = cuda_memory.environment()
     with (
         Reception(out, shlex.join(command), chosen, selection) as reception,
         contextlib.ExitStack() as stack,

@@ -53,7 +53,7 @@ struct MemoryColumns {
     static constexpr const char *TABLE = "memory";
     int64_t tid[QUEUE_ROWS], ts[QUEUE_ROWS], bytes[QUEUE_ROWS];
     int64_t total_allocated[QUEUE_ROWS], total_reserved[QUEUE_ROWS];
-    uint64_t address[QUEUE_ROWS];
+    uint64_t address[QUEUE_ROWS], object[QUEUE_ROWS];
     uint32_t event[QUEUE_ROWS], space[QUEUE_ROWS];
     int32_t device[QUEUE_ROWS];
 
@@ -67,7 +67,7 @@ struct MemoryColumns {
         visit("bytes", bytes + at);
         visit("total_allocated", total_allocated + at);
         visit("total_reserved", total_reserved + at);
-        visit("object_id", UNKNOWN_IDS);
+        visit("object_id", object + at);
         visit("stack_id", UNKNOWN_IDS);
     }
 };

@@ -21,6 +21,13 @@ class Ring {
     Ring &operator=(const Ring &) = delete;
 
     int error() const { return failed; }
+
+    /* Whether a batch can be written now. */
+    bool has_room() const {
+        if (!ring.header) return true;
+        uint64_t released = __atomic_load_n(&ring.header->released, __ATOMIC_ACQUIRE);
+        return ring.next - released + 1 < ring.header->slots || __atomic_load_n(&ring.header->closed, __ATOMIC_RELAXED);
+    }
     bool of_this_process() const { return ring.pid == getpid(); }
 
     uint32_t text_id(std::string_view value) {
@@ -79,7 +86,7 @@ template <class Number> class Column {
 };
 
 /* The columns of one table. Rows are appended by giving every column a value, and written when
- * there are MOST_ROWS of them, or on demand. */
+ * there are MOST_ROWS of them and one more comes, or on demand. */
 template <class... Numbers> class Table {
   public:
     static constexpr size_t MOST_ROWS = 2048;
@@ -90,8 +97,9 @@ template <class... Numbers> class Table {
     }
 
     void add(Ring &ring, Numbers... values) {
+        if (rows == MOST_ROWS) write(ring);
         std::apply([&](auto &...each) { (each.add(values), ...); }, columns);
-        if (++rows == MOST_ROWS) write(ring);
+        ++rows;
     }
 
     /* Make the value of the column at `index` in the last row null. */
@@ -100,6 +108,8 @@ template <class... Numbers> class Table {
         column.valid.back() = 0;
         column.nulls = true;
     }
+
+    size_t size() const { return rows; }
 
     void write(Ring &ring) {
         if (!rows) return;

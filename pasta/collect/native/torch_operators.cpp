@@ -8,6 +8,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
+#include <dlfcn.h>
+
 #include <cctype>
 #include <cstdlib>
 
@@ -259,6 +261,18 @@ void function_ends(const at::RecordFunction &, at::ObserverContext *context) {
         rows.sampled_ns.add(static_cast<uint64_t>(writer->clock() - end) * SAMPLE_EVERY);
 }
 
+/* Tell the memory collector, where one watches this process, of a tensor that comes (bytes > 0) or
+ * goes; return the id under which it knows the tensor, 0 where there is none. */
+uint64_t memory_collector_id(uint64_t address, int64_t bytes, int device) {
+    using Tell = uint64_t (*)(uint64_t, int64_t, int);
+    static const auto tell = [] {
+        const char *injected = std::getenv("CUDA_INJECTION64_PATH");
+        void *library = injected ? dlopen(injected, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+        return library ? reinterpret_cast<Tell>(dlsym(library, "pasta_memory_tensor")) : nullptr;
+    }();
+    return tell ? tell(address, bytes, device) : 0;
+}
+
 void append_memory(RowWriter *writer, const void *address, int64_t bytes, int64_t allocated,
                    int64_t reserved, int device) {
     ThreadRows &rows = rows_of_thread(writer);
@@ -271,6 +285,7 @@ void append_memory(RowWriter *writer, const void *address, int64_t bytes, int64_
     columns.event[at] = bytes > 0 ? ALLOCATE : RELEASE;
     columns.space[at] = TENSOR;
     columns.address[at] = reinterpret_cast<uintptr_t>(address);
+    columns.object[at] = device >= 0 ? memory_collector_id(columns.address[at], bytes, device) : 0;
     columns.bytes[at] = bytes > 0 ? bytes : -bytes;
     columns.total_allocated[at] = allocated;
     columns.total_reserved[at] = reserved;

@@ -18,7 +18,10 @@ def begin() -> Session | None:
     """Begin the session, and let `import pasta` find the modules by which programs reach it."""
     for name, module in _SHARED.items():
         sys.modules.setdefault(name, module)
-    return current()
+    session = current()
+    if session is not None and "cuda.memory" in session.settings:
+        session.guarded("device memory", _begin_device_memory, session)
+    return session
 
 
 def after_import(name: str) -> None:
@@ -29,6 +32,13 @@ def after_import(name: str) -> None:
     settings: dict[str, Any] | None = session.settings.get(name)
     if name == "torch" and settings is not None:
         session.guarded("torch", _begin_torch, session, settings)
+
+
+def _begin_device_memory(session: Session) -> None:
+    from .device_memory import DeviceMemory
+
+    if not any(isinstance(collector, DeviceMemory) for collector in session.collectors):
+        session.add_collector(DeviceMemory())
 
 
 def _begin_torch(session: Session, settings: dict[str, Any]) -> None:

@@ -246,6 +246,11 @@ class Session:
         self._selection.ask(record=record, steps=steps)
         self._follow_selection()
 
+    @property
+    def collectors(self) -> tuple[Collector, ...]:
+        """What records whenever the session does."""
+        return tuple(self._collectors)
+
     def _step_begins(self, step: int) -> None:
         self._selection.step_begins(step)
         self._follow_selection()

@@ -1,0 +1,173 @@
+/* The collector `cuda.memory`: what kernels do to memory, through Compute Sanitizer.
+ *
+ * CUDA loads this library into any program that it initialises (CUDA_INJECTION64_PATH). */
+#include "memory_collector.h"
+
+#include <generated_cuda_meta.h>
+#include <pthread.h>
+
+namespace pasta {
+
+/* Sanitizer's callbacks, sorted by what they are about. */
+class MemoryHooks {
+  public:
+    static void install(MemoryCollector *collector) { MemoryCollector::instance = collector; }
+
+    static void called(void *, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void *data) {
+        MemoryCollector *collector = MemoryCollector::instance;
+        if (calls_of_ours || !collector || forked) return;
+        ++collector->callbacks;
+        switch (domain) {
+        case SANITIZER_CB_DOMAIN_RESOURCE: return resource(*collector, id, data);
+        case SANITIZER_CB_DOMAIN_LAUNCH: return launch(*collector, id, data);
+        case SANITIZER_CB_DOMAIN_GRAPHS: return graph(*collector, id, data);
+        case SANITIZER_CB_DOMAIN_DRIVER_API: return tensor_map(*collector, data);
+        default: return;
+        }
+    }
+
+    static inline const char *patches = nullptr;
+    static inline bool forked = false;
+
+  private:
+    static void resource(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
+        switch (id) {
+        case SANITIZER_CBID_RESOURCE_MODULE_LOADED:
+            return collector.module_loaded(*static_cast<const Sanitizer_ResourceModuleData *>(data), patches);
+        case SANITIZER_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
+            return collector.has().module_unloads(static_cast<const Sanitizer_ResourceModuleData *>(data)->module);
+        case SANITIZER_CBID_RESOURCE_DEVICE_MEMORY_ALLOC: return allocated(collector, data, "device");
+        case SANITIZER_CBID_RESOURCE_HOST_MEMORY_ALLOC: return allocated(collector, data, "pinned");
+        case SANITIZER_CBID_RESOURCE_MEMORY_ALLOC_ASYNC:
+        case SANITIZER_CBID_RESOURCE_MEMPOOL_IMPORT_POINTER: return allocated(collector, data, "pool");
+        case SANITIZER_CBID_RESOURCE_DEVICE_MEMORY_FREE:
+        case SANITIZER_CBID_RESOURCE_HOST_MEMORY_FREE:
+        case SANITIZER_CBID_RESOURCE_MEMORY_FREE_ASYNC:
+            return collector.has().released(static_cast<const Sanitizer_ResourceMemoryData *>(data)->address);
+        case SANITIZER_CBID_RESOURCE_STREAM_DESTROY_STARTING: {
+            auto *stream = static_cast<const Sanitizer_ResourceStreamData *>(data);
+            return collector.stream_ends(stream->context, stream->hStream);
+        }
+        case SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+            return collector.context_ends(static_cast<const Sanitizer_ResourceContextData *>(data)->context);
+        default: return;
+        }
+    }
+
+    static void allocated(MemoryCollector &collector, const void *data, const char *space) {
+        auto *memory = static_cast<const Sanitizer_ResourceMemoryData *>(data);
+        if (memory->flags & SANITIZER_MEMORY_FLAG_MANAGED) space = "managed";
+        collector.has().allocated(memory->address, memory->size, memory->device, space);
+    }
+
+    static void launch(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
+        if (id == SANITIZER_CBID_LAUNCH_BEGIN) {
+            drain_before_exit();
+            collector.launch_begins(*static_cast<const Sanitizer_LaunchData *>(data));
+        } else if (id == SANITIZER_CBID_LAUNCH_END) {
+            collector.launch_ends();
+        }
+    }
+
+    static void graph(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
+        auto *whole = static_cast<const Sanitizer_GraphLaunchData *>(data);
+        auto *node = static_cast<const Sanitizer_GraphNodeLaunchData *>(data);
+        if (id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN && !whole->isGraphUpload) {
+            drain_before_exit();
+            collector.graph_begins(*whole);
+        } else if (id == SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN && !node->isGraphUpload) {
+            collector.node_begins(*node);
+        } else if (id == SANITIZER_CBID_GRAPHS_LAUNCH_END && !whole->isGraphUpload) {
+            collector.graph_ends();
+        }
+    }
+
+    static void tensor_map(MemoryCollector &collector, const void *data) {
+        auto *made = static_cast<const Sanitizer_CallbackData *>(data);
+        if (made->callbackSite != SANITIZER_API_EXIT || *static_cast<const CUresult *>(made->functionReturnValue) != CUDA_SUCCESS) return;
+        auto *asked = static_cast<const cuTensorMapEncodeTiled_params *>(made->functionParams);
+        static const uint32_t bytes_of[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+        TensorMap map{};
+        if (asked->tensorDataType >= std::size(bytes_of) || asked->tensorRank > 5) return;
+        map.address = reinterpret_cast<uint64_t>(asked->globalAddress);
+        map.rank = asked->tensorRank;
+        map.stride[0] = bytes_of[asked->tensorDataType];
+        for (uint32_t dimension = 0; dimension < map.rank; ++dimension) {
+            map.size[dimension] = asked->globalDim[dimension];
+            map.box[dimension] = asked->boxDim[dimension];
+            if (dimension) map.stride[dimension] = asked->globalStrides[dimension - 1];
+        }
+        collector.has().tensor_map_made(*asked->tensorMap, map);
+    }
+
+    /* Registered late, so that it runs before CUDA's own end. */
+    static void drain_before_exit() {
+        static const int registered = std::atexit([] {
+            if (MemoryCollector::instance && !forked) MemoryCollector::instance->close();
+        });
+        (void)registered;
+    }
+};
+
+namespace {
+
+std::string subscribe(MemoryCollector &collector) {
+    Sanitizer &call = collector.sanitizer();
+    std::string missing = call.library.load();
+    if (!missing.empty()) return missing;
+    if (!collector.cuda().load()) return "the driver is too old";
+    Sanitizer_SubscriberHandle subscriber = nullptr;
+    SanitizerResult result = call.library.subscribe(&subscriber, &MemoryHooks::called, nullptr);
+    if (result != SANITIZER_SUCCESS) return "Compute Sanitizer takes no subscriber: " + call.library.reason(result);
+    for (auto domain : {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS})
+        call("callbacks", call.library.enable_domain, 1, subscriber, domain);
+    call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, SANITIZER_CBID_DRIVER_API_cuTensorMapEncodeTiled);
+    return "";
+}
+
+} // namespace
+} // namespace pasta
+
+using namespace pasta;
+
+namespace {
+MemoryCollector *collector = nullptr;
+}
+
+extern "C" {
+
+/* Called by CUDA when a program initialises it. What fails here is counted, never told to CUDA: the
+ * program goes on as if nobody looked. */
+int InitializeInjection(void) {
+    const char *folder = std::getenv("PASTA_CHANNEL"), *collect = std::getenv("PASTA_COLLECT");
+    MemoryHooks::patches = std::getenv("PASTA_PATCHES");
+    if (!folder || !collect || collector || !MemoryHooks::patches) return 1;
+    std::string settings = collect;
+    if (!json_text(settings, MemoryOptions::NAME, "level")) return 1;
+    auto *made = new MemoryCollector(folder, environment_rank(), json_number(settings, "offset"), MemoryOptions::from(settings));
+    if (!made->table_rows().opened()) return 1;
+    MemoryHooks::install(made);
+    std::string failure = subscribe(*made);
+    if (!failure.empty()) {
+        made->table_rows().count_loss("nothing of memory is recorded: " + failure, 1);
+        made->table_rows().write();
+        return 1;
+    }
+    collector = made;
+    const char *told = std::getenv("PASTA_MEMORY_RECORD"); /* by a Python session, which tells again */
+    made->recording.store(told ? *told == '1' : settings.find("\"idle\": true") == std::string::npos);
+    pthread_atfork(nullptr, nullptr, [] { MemoryHooks::forked = true; });
+    made->start();
+    return 1;
+}
+
+/* A framework tells of its tensors; return the object's id, 0 where nothing is recorded. */
+uint64_t pasta_memory_tensor(uint64_t address, int64_t bytes, int device) {
+    return collector && !MemoryHooks::forked ? collector->has().tensor_changed(address, bytes, device) : 0;
+}
+
+/* Watch launches from here on, or do not. */
+void pasta_memory_record(int on) {
+    if (collector) collector->recording.store(on != 0);
+}
+}

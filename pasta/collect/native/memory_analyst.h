@@ -1,0 +1,216 @@
+/* What drained banks say, as rows; on a thread of its own, which never calls CUDA. */
+#ifndef PASTA_MEMORY_ANALYST_H
+#define PASTA_MEMORY_ANALYST_H
+
+#include "memory_context.h"
+#include "memory_objects.h"
+
+#include <deque>
+#include <unordered_map>
+
+namespace pasta {
+
+/* An allocation, a release, or a launch, in the order in which they happened. */
+struct HostEvent {
+    enum What { ALLOCATION, RELEASE, TENSOR, TENSOR_RELEASE, LAUNCH, DEVICE } what;
+    uint64_t moment = 0;
+    int64_t ts = 0, tid = 0;
+    int32_t device = 0;
+    const char *text = ""; /* space, or the launching call */
+    uint64_t address = 0, bytes = 0, object = 0;
+    Launch launch{};
+    int64_t end = 0;
+};
+
+class MemoryAnalyst {
+  public:
+    MemoryAnalyst(MemoryRows &to, const MemoryOptions &asked) : rows(to), options(asked) {}
+
+    void take(const HostEvent &event) {
+        last_moment = std::max(last_moment, event.moment);
+        switch (event.what) {
+        case HostEvent::ALLOCATION:
+            objects.allocate(event.address, event.bytes, event.object, event.moment, rows.text(event.text), event.device);
+            rows.add_memory(event.tid, event.device, event.ts, true, event.text, event.address, event.bytes, event.object);
+            break;
+        case HostEvent::RELEASE:
+            objects.release(event.address, event.moment);
+            rows.add_memory(event.tid, event.device, event.ts, false, event.text, event.address, event.bytes, event.object);
+            break;
+        case HostEvent::TENSOR:
+            tensors.allocate(event.address, event.bytes, event.object, event.moment, rows.tensor_space(), event.device);
+            break;
+        case HostEvent::TENSOR_RELEASE: tensors.release(event.address, event.moment); break;
+        case HostEvent::LAUNCH: rows.add_launch(event.launch, event.text, event.end); break;
+        case HostEvent::DEVICE: break;
+        }
+    }
+
+    void take(const Drained &drained) {
+        const Bank &bank = *drained.bank;
+        std::vector<std::vector<uint32_t>> leaves_of(drained.launches.size());
+        for (uint32_t leaf = 0; leaf < drained.leaf_pages.size(); ++leaf) {
+            uint32_t slot = bank.owners()[leaf].slot;
+            if (slot < leaves_of.size()) leaves_of[slot].push_back(leaf);
+        }
+        for (uint32_t slot = 0; slot < drained.launches.size(); ++slot) take_launch(drained, slot, leaves_of[slot]);
+        take_tallies(drained);
+        if (bank.control().tallies_lost)
+            rows.count_loss("counts of instructions that found no room: left out", bank.control().tallies_lost);
+    }
+
+    /* Forget what died long ago: no launch of that time is expected to be told of any more. */
+    void forget(int64_t now) {
+        history.emplace_back(now, last_moment);
+        while (history.front().first < now - REMEMBERED) {
+            objects.forget(history.front().second);
+            tensors.forget(history.front().second);
+            history.pop_front();
+        }
+    }
+
+  private:
+    struct Sum {
+        Touched touched;
+        uint32_t space = 0;
+    };
+    using Sums = std::map<uint64_t, Sum>; /* by object */
+
+    /* What a launch did, at one granularity: its allocations, its tensors, and what is in none. */
+    struct Account {
+        Sums objects, tensors;
+        Touched all, in_objects, in_tensors;
+    };
+
+    MemoryRows &rows;
+    const MemoryOptions &options;
+    static constexpr int64_t REMEMBERED = 60'000'000'000;
+    Lives objects, tensors;
+    uint64_t last_moment = 0;
+    std::deque<std::pair<int64_t, uint64_t>> history; /* time, last moment before it */
+
+    uint32_t granule() const { return 1u << options.granule_shift; }
+
+    void take_launch(const Drained &drained, uint32_t slot, const std::vector<uint32_t> &leaves) {
+        const Launch &launch = drained.launches[slot];
+        if (launch.id == 0) return;
+        const Totals &totals = drained.bank->totals(slot);
+        Account fine, whole;
+        for (uint32_t leaf : leaves) {
+            Marks marks(drained.leaf_pages[leaf], drained.bank->leaf(leaf), options.granule_shift, options.counts);
+            add_page(launch, marks, drained.leaf_pages[leaf], fine);
+        }
+        if (totals.without_leaf) add_whole_pages(drained, slot, launch, whole);
+        write_objects(launch, fine, granule(), options.counts);
+        write_objects(launch, whole, 1u << PAGE_SHIFT, false);
+        write_outside_tensors(launch, fine);
+        write_totals(launch, totals, fine, whole);
+    }
+
+    void add_page(const Launch &launch, const Marks &marks, uint64_t page, Account &account) {
+        uint64_t end = page + PAGE_BYTES;
+        account.all += marks.of(page, end);
+        add_lives(objects, launch, marks, page, end, account.objects, account.in_objects);
+        if (!tensors.empty()) add_lives(tensors, launch, marks, page, end, account.tensors, account.in_tensors);
+    }
+
+    void add_lives(const Lives &lives, const Launch &launch, const Marks &marks, uint64_t page, uint64_t end, Sums &sums, Touched &all) {
+        lives.each(page, end, launch.moment, [&](const Life &life) {
+            Touched touched = marks.of(life.begin, life.end);
+            if (touched.nothing()) return;
+            Sum &sum = sums[life.id];
+            sum.touched += touched;
+            sum.space = life.space;
+            all += touched;
+            if (options.counts && &lives == &objects) add_blocks(launch, marks, life);
+        });
+    }
+
+    /* Blocks are numbered from the one in which the object begins. */
+    void add_blocks(const Launch &launch, const Marks &marks, const Life &life) {
+        int64_t current = -1;
+        uint64_t counts[KINDS] = {};
+        auto write = [&] {
+            if (current >= 0 && (counts[READ] | counts[WRITE] | counts[ATOMIC]))
+                rows.add_block(launch, life.space, life.id, current, 1u << options.block_shift, counts);
+            std::fill(std::begin(counts), std::end(counts), 0);
+        };
+        marks.each(life.begin, life.end, [&](uint64_t address, const uint32_t *counters) {
+            auto block = static_cast<int64_t>((address >> options.block_shift) - (life.begin >> options.block_shift));
+            if (block != current) write();
+            current = block;
+            for (uint32_t kind = 0; kind < KINDS; ++kind) counts[kind] += counters[kind];
+        });
+        write();
+    }
+
+    /* Pages for which there was no leaf bear two bits; a leaf of one granule stands for each. */
+    void add_whole_pages(const Drained &drained, uint32_t slot, const Launch &launch, Account &account) {
+        const uint32_t *words = drained.bank->page_words().data() + static_cast<size_t>(slot) * drained.bank->layout.pages;
+        for (size_t page = 0; page < drained.page_address.size() && page < drained.bank->layout.pages; ++page) {
+            uint32_t marked = words[page] & WHOLE_PAGE ? words[page] & (MARK_READ | MARK_WRITTEN) : 0;
+            if (!marked) continue;
+            Marks marks(drained.page_address[page], &marked, PAGE_SHIFT, false);
+            add_page(launch, marks, drained.page_address[page], account);
+        }
+        rows.count_loss("pages of a launch without room for their granules: unique bytes at 2 MiB, not counted by object", drained.bank->totals(slot).without_leaf);
+    }
+
+    void write_objects(const Launch &launch, const Account &account, uint32_t granularity, bool counted) {
+        for (const Sums *sums : {&account.objects, &account.tensors})
+            for (auto &[object, sum] : *sums) rows.add_object(launch, sum.space, object, granularity, sum.touched, counted);
+    }
+
+    /* What lies in an allocation and in no tensor; of whole pages nobody knows. */
+    void write_outside_tensors(const Launch &launch, const Account &fine) {
+        if (tensors.empty()) return;
+        Touched rest = fine.in_objects;
+        rest -= fine.in_tensors;
+        if (!rest.nothing()) rows.add_object(launch, rows.tensor_space(), 0, granule(), rest, options.counts);
+    }
+
+    void write_totals(const Launch &launch, const Totals &totals, const Account &fine, const Account &whole) {
+        uint64_t global[KINDS][SIZES] = {};
+        for (const auto &shard : totals.global)
+            for (uint32_t kind = 0; kind < KINDS; ++kind)
+                for (uint32_t size = 0; size < SIZES; ++size) global[kind][size] += shard[kind][size];
+        Touched all = fine.all;
+        all += whole.all;
+        bool is_whole = !whole.all.nothing();
+        rows.add_totals(launch, GLOBAL, global, totals.other_bytes[GLOBAL], &all, is_whole ? 1u << PAGE_SHIFT : granule());
+        for (uint32_t space = SHARED; space < SPACES; ++space)
+            rows.add_totals(launch, static_cast<Space>(space), totals.near[space], totals.other_bytes[space], nullptr, 0);
+        Touched outside = fine.all;
+        outside -= fine.in_objects;
+        uint64_t unknown[KINDS];
+        for (uint32_t kind = 0; kind < KINDS; ++kind) unknown[kind] = totals.unknown[kind] + (options.counts ? outside.accesses[kind] : 0);
+        if (!outside.nothing() || unknown[READ] || unknown[WRITE] || unknown[ATOMIC])
+            rows.add_unknown(launch, unknown, outside, granule());
+        if (totals.unsized_tensor_loads)
+            rows.count_loss("tensor copies (TMA) of tensor maps that were not seen being made: counted here only", totals.unsized_tensor_loads);
+    }
+
+    void take_tallies(const Drained &drained) {
+        const Bank &bank = *drained.bank;
+        for (uint32_t at = 0; at < bank.layout.tallies; ++at) {
+            const Tally &tally = bank.tallies()[at];
+            uint64_t slot = tally.key >> 48;
+            if (!tally.key || slot >= drained.launches.size() || drained.launches[slot].id == 0) continue;
+            uint32_t event = tally.key >> 40 & 0xFF, pc = static_cast<uint32_t>(tally.key);
+            const Launch &launch = drained.launches[slot];
+            if (event >= FIRST_EVENT) rows.add_event(launch, pc, event_name(event), tally.count);
+            else rows.add_instruction(launch, pc, static_cast<Kind>((event - 1) / SIZES), (event - 1) % SIZES, tally.count);
+        }
+    }
+
+    static const char *event_name(uint32_t event) {
+        static const char *const names[] = {"block_entry", "block_exit", "barrier", "warp_barrier", "shuffle", "device_call",
+                                            "device_return", "device_malloc", "device_free", "cuda_barrier", "pipeline_commit",
+                                            "pipeline_wait", "cluster_arrive", "cluster_wait", "matrix_product"};
+        return names[event - FIRST_EVENT];
+    }
+};
+
+} // namespace pasta
+
+#endif

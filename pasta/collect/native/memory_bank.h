@@ -1,0 +1,311 @@
+/* Device memory of the memory collector, of one context: its page table, and banks of slots.
+ *
+ * One bank is open: launches take its slots. A full bank is sealed; its launches may still run, and
+ * marks that are set behind them in their streams tell when they are done. Then it is drained: what
+ * launches touched is copied to the host and cleared on the device, always by a thread of the program
+ * inside one of Compute Sanitizer's callbacks, so that no thread of ours ever waits for a lock of the
+ * driver. The analyst reads the copy, and only then the bank is used again. */
+#ifndef PASTA_MEMORY_BANK_H
+#define PASTA_MEMORY_BANK_H
+
+#include "memory_options.h"
+#include "sanitizer_library.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace pasta {
+
+/* Calls of Compute Sanitizer; failures are counted by what failed. */
+class Sanitizer {
+  public:
+    SanitizerLibrary library;
+
+    template <class... Arguments> bool operator()(const char *what, SanitizerResult (*call)(Arguments...), std::type_identity_t<Arguments>... arguments) {
+        SanitizerResult result = call(arguments...);
+        if (result == SANITIZER_SUCCESS) return true;
+        std::lock_guard<std::mutex> guard(lock);
+        ++failures[std::string(what) + ": " + library.reason(result)];
+        return false;
+    }
+
+    std::map<std::string, uint64_t> failed() {
+        std::lock_guard<std::mutex> guard(lock);
+        return failures;
+    }
+
+  private:
+    std::mutex lock;
+    std::map<std::string, uint64_t> failures;
+};
+
+/* The part of a bank that travels: control, totals of every slot, leaves with their owners in front. */
+struct BankLayout {
+    uint32_t slots, pages, leaves, leaf_words, tallies;
+
+    size_t totals_at() const { return 256; }
+    size_t tallies_at() const { return totals_at() + slots * sizeof(Totals); }
+    size_t owners_at() const { return tallies_at() + tallies * sizeof(Tally); }
+    size_t leaves_at() const { return owners_at() + leaves * sizeof(Owner); }
+    size_t leaf_bytes() const { return leaf_words * 4ull; }
+    size_t bytes() const { return leaves_at() + leaves * leaf_bytes(); }
+    size_t page_words_bytes() const { return static_cast<size_t>(slots) * pages * 4; }
+};
+
+class Bank {
+  public:
+    enum State { OPEN, SEALED, DRAINED, FREE };
+
+    std::atomic<State> state{FREE}; /* the analyst sets it free, others all else */
+    uint32_t used = 0;       /* slots */
+    uint32_t in_flight = 0;  /* launches that have begun and not ended on the host */
+    int64_t opened = 0;
+    bool marked = false;
+    std::map<Sanitizer_StreamHandle, CUstream> streams;
+    BankLayout layout{};
+
+    /* The host's copy, and which parts of it are sound after a drain. */
+    const char *copy() const { return mirror; }
+    const BankControl &control() const { return *reinterpret_cast<const BankControl *>(mirror); }
+    const Totals &totals(uint32_t slot) const {
+        return reinterpret_cast<const Totals *>(mirror + layout.totals_at())[slot];
+    }
+    const Tally *tallies() const { return reinterpret_cast<const Tally *>(mirror + layout.tallies_at()); }
+    const Owner *owners() const { return reinterpret_cast<const Owner *>(mirror + layout.owners_at()); }
+    const uint32_t *leaf(uint32_t number) const {
+        return reinterpret_cast<const uint32_t *>(mirror + layout.leaves_at() + number * layout.leaf_bytes());
+    }
+    const std::vector<uint32_t> &page_words() const { return words; }
+
+    bool make(Sanitizer &call, CUcontext context, const BankLayout &wanted, Sanitizer_StreamHandle stream) {
+        layout = wanted;
+        void *host = nullptr, *memory = nullptr, *pages = nullptr, *own = nullptr;
+        bool made = call("device memory", call.library.allocate, context, &memory, layout.bytes()) &&
+                    call("device memory", call.library.allocate, context, &pages, layout.page_words_bytes()) &&
+                    call("device memory", call.library.allocate, context, &own, layout.slots * sizeof(Slot)) &&
+                    call("pinned memory", call.library.allocate_host, context, &host, MARKS + layout.bytes()) &&
+                    call("clearing", call.library.set_memory, memory, 0, layout.bytes(), stream) &&
+                    call("clearing", call.library.set_memory, pages, 0, layout.page_words_bytes(), stream);
+        device = static_cast<char *>(memory);
+        device_pages = static_cast<uint32_t *>(pages);
+        device_slots = static_cast<Slot *>(own);
+        marks = static_cast<volatile uint8_t *>(host);
+        mirror = static_cast<char *>(host) + MARKS;
+        return made;
+    }
+
+    /* Tell the device of the slots, which are alike but for their places. */
+    bool describe(Sanitizer &call, const Slot &common, Sanitizer_StreamHandle stream) {
+        slots.assign(layout.slots, common);
+        for (uint32_t index = 0; index < layout.slots; ++index) {
+            Slot &slot = slots[index];
+            slot.id = index;
+            slot.pages = device_pages + static_cast<size_t>(index) * layout.pages;
+            slot.totals = reinterpret_cast<Totals *>(device + layout.totals_at()) + index;
+            slot.bank = reinterpret_cast<BankControl *>(device);
+            slot.tallies = reinterpret_cast<Tally *>(device + layout.tallies_at());
+            slot.owners = reinterpret_cast<Owner *>(device + layout.owners_at());
+            slot.leaves = reinterpret_cast<uint32_t *>(device + layout.leaves_at());
+            slot.page_count = layout.pages;
+            slot.leaf_count = layout.leaves;
+            slot.leaf_words = layout.leaf_words;
+        }
+        return call("slots", call.library.copy_to_device, device_slots, slots.data(), slots.size() * sizeof(Slot), stream);
+    }
+
+    /* Make room for more pages, and fewer slots. */
+    bool grow(Sanitizer &call, CUcontext context, uint32_t pages, uint32_t slot_count, Sanitizer_StreamHandle stream) {
+        void *words_of_pages = nullptr;
+        call("freeing", call.library.release, context, device_pages);
+        layout.pages = pages;
+        layout.slots = slot_count;
+        if (!call("device memory", call.library.allocate, context, &words_of_pages, layout.page_words_bytes())) return false;
+        device_pages = static_cast<uint32_t *>(words_of_pages);
+        return call("clearing", call.library.set_memory, device_pages, 0, layout.page_words_bytes(), stream);
+    }
+
+    const Slot *on_device(uint32_t slot) const { return device_slots + slot; }
+
+    /* Tell a slot of its launch. */
+    bool address(Sanitizer &call, uint32_t slot, uint64_t code, uint32_t launch, Sanitizer_StreamHandle stream) {
+        Slot &mine = slots[slot];
+        mine.code = code;
+        mine.launch = launch;
+        return call("slot", call.library.copy_to_device, device_slots + slot, &mine, sizeof(Slot), stream);
+    }
+
+    void open(int64_t now) {
+        state = OPEN;
+        opened = now;
+        used = in_flight = 0;
+        marked = false;
+        streams.clear();
+    }
+
+    /* Set a mark behind the launches of each stream, unless one is being captured. */
+    template <class IsCapturing> void mark_end(Sanitizer &call, IsCapturing is_capturing) {
+        for (auto &[handle, stream] : streams)
+            if (is_capturing(stream)) return;
+        size_t number = 0;
+        for (auto &[handle, stream] : streams) mark_stream(call, number++, handle);
+        marked = true;
+    }
+
+    bool reached_end() const {
+        size_t count = std::min(streams.size(), MARKS);
+        for (size_t number = 0; number < count; ++number)
+            if (!marks[number]) return false;
+        return marked;
+    }
+
+    /* Copy to the host what launches left, and clear it on the device. */
+    bool drain(Sanitizer &call, Sanitizer_StreamHandle stream) {
+        uint32_t guess = std::min(layout.leaves, last_leaves + last_leaves / 4 + 16);
+        size_t most = layout.leaves_at() + guess * layout.leaf_bytes();
+        bool sound = call("copy", call.library.copy_to_host, mirror, device, most, stream);
+        uint32_t leaves = std::min(control().leaves, layout.leaves);
+        if (sound && leaves > guess) {
+            size_t rest = layout.leaves_at() + leaves * layout.leaf_bytes() - most;
+            sound = call("copy", call.library.copy_to_host, mirror + most, device + most, rest, stream);
+        }
+        words.clear();
+        if (sound && control().leaves > layout.leaves) { /* some pages bear the marks themselves */
+            words.resize(static_cast<size_t>(used) * layout.pages);
+            sound = call("copy", call.library.copy_to_host, words.data(), device_pages, words.size() * 4, stream);
+        }
+        last_leaves = leaves;
+        size_t touched = layout.leaves_at() + leaves * layout.leaf_bytes();
+        bool cleared = call("clearing", call.library.set_memory, device, 0, touched, stream) &&
+                       call("clearing", call.library.set_memory, device_pages, 0, static_cast<size_t>(used) * layout.pages * 4, stream) &&
+                       call("waiting", call.library.synchronize, stream);
+        state = DRAINED;
+        return sound && cleared;
+    }
+
+  private:
+    static constexpr size_t MARKS = 256;
+
+    /* With more streams than marks, the last ones are waited for here. */
+    void mark_stream(Sanitizer &call, size_t number, Sanitizer_StreamHandle stream) {
+        if (number < MARKS) {
+            marks[number] = 0;
+            if (call("mark", call.library.set_memory, const_cast<uint8_t *>(&marks[number]), 1, 1, stream)) return;
+            marks[number] = 1;
+        }
+        call("waiting", call.library.synchronize, stream);
+    }
+
+    char *device = nullptr, *mirror = nullptr;
+    uint32_t *device_pages = nullptr;
+    Slot *device_slots = nullptr;
+    volatile uint8_t *marks = nullptr;
+    std::vector<Slot> slots;
+    std::vector<uint32_t> words;
+    uint32_t last_leaves = 0;
+};
+
+/* An array on the device, of which the host has the original. Every stream that launches brings the
+ * device's up to date first, so that no other stream is waited for. */
+template <class Item> class Mirrored {
+  public:
+    bool make(Sanitizer &call, CUcontext context, size_t items, int filler, Sanitizer_StreamHandle stream) {
+        void *memory = nullptr;
+        Item empty;
+        std::memset(static_cast<void *>(&empty), filler, sizeof(Item));
+        original.assign(items, empty);
+        bool made = call("device memory", call.library.allocate, context, &memory, items * sizeof(Item)) &&
+                    call("clearing", call.library.set_memory, memory, filler, items * sizeof(Item), stream) &&
+                    call("waiting", call.library.synchronize, stream);
+        copy = static_cast<Item *>(memory);
+        return made;
+    }
+
+    const Item *on_device() const { return copy; }
+    const Item &operator[](size_t index) const { return original[index]; }
+
+    void set(size_t index, const Item &value) {
+        original[index] = value;
+        if (!changes.empty() && changes.back().end == index && !is_known) changes.back().end = index + 1;
+        else changes.push_back({index, index + 1});
+        is_known = false;
+    }
+
+    bool bring_up_to_date(Sanitizer &call, Sanitizer_StreamHandle stream) {
+        if (changes.empty()) return true;
+        size_t &known = known_by[stream];
+        bool sound = true;
+        for (; known < changes.size(); ++known, is_known = true) {
+            Item *first = original.data() + changes[known].begin;
+            size_t bytes = (changes[known].end - changes[known].begin) * sizeof(Item);
+            sound &= call("table", call.library.copy_to_device, copy + changes[known].begin, first, bytes, stream);
+        }
+        return sound;
+    }
+
+    void forget(Sanitizer_StreamHandle stream) { known_by.erase(stream); }
+
+  private:
+    struct Change {
+        size_t begin, end;
+    };
+    std::vector<Item> original;
+    Item *copy = nullptr;
+    std::vector<Change> changes;
+    bool is_known = false; /* whether a stream has brought the last change */
+    std::map<Sanitizer_StreamHandle, size_t> known_by; /* how many changes the stream has brought */
+};
+
+/* Numbers of pages, by address. */
+class PageTable {
+  public:
+    bool make(Sanitizer &call, CUcontext context, Sanitizer_StreamHandle stream) {
+        return chunk_of.make(call, context, CHUNKS_OF_SPACE, 0xFF, stream) &&
+               page_of.make(call, context, static_cast<size_t>(CHUNKS) * CHUNK_PAGES, 0xFF, stream);
+    }
+
+    const uint16_t *chunks() const { return chunk_of.on_device(); }
+    const uint32_t *pages() const { return page_of.on_device(); }
+    uint32_t size() const { return static_cast<uint32_t>(addresses.size()); }
+    uint64_t address(uint32_t page) const { return addresses[page]; }
+    uint64_t unnumbered() const { return without_number; }
+
+    /* Give a page a number; it is given as its address >> PAGE_SHIFT. */
+    void add(uint64_t page) {
+        uint64_t space = page >> (CHUNK_SHIFT - PAGE_SHIFT);
+        if (space >= CHUNKS_OF_SPACE || (chunk_of[space] == NO_CHUNK && chunks_used == CHUNKS)) {
+            ++without_number;
+            return;
+        }
+        if (chunk_of[space] == NO_CHUNK) chunk_of.set(space, chunks_used++);
+        size_t at = static_cast<size_t>(chunk_of[space]) * CHUNK_PAGES + page % CHUNK_PAGES;
+        if (page_of[at] != NO_PAGE) return;
+        page_of.set(at, size());
+        addresses.push_back(page << PAGE_SHIFT);
+    }
+
+    bool bring_up_to_date(Sanitizer &call, Sanitizer_StreamHandle stream) {
+        return page_of.bring_up_to_date(call, stream) && chunk_of.bring_up_to_date(call, stream);
+    }
+
+    void forget(Sanitizer_StreamHandle stream) {
+        page_of.forget(stream);
+        chunk_of.forget(stream);
+    }
+
+  private:
+    static constexpr uint16_t CHUNKS = 32;
+    Mirrored<uint16_t> chunk_of;
+    Mirrored<uint32_t> page_of;
+    uint16_t chunks_used = 0;
+    std::vector<uint64_t> addresses; /* page number -> where it begins */
+    uint64_t without_number = 0;
+};
+
+} // namespace pasta
+
+#endif

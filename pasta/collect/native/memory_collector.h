@@ -1,0 +1,333 @@
+/* The memory collector: what it does at Compute Sanitizer's callbacks. */
+#ifndef PASTA_MEMORY_COLLECTOR_H
+#define PASTA_MEMORY_COLLECTOR_H
+
+#include "memory_inventory.h"
+#include "memory_patch_list.h"
+#include "memory_records.h"
+
+#include <set>
+
+namespace pasta {
+
+/* Calls of ours into CUDA have callbacks too, which are none of the program's. */
+inline thread_local int calls_of_ours = 0;
+struct OursNow {
+    OursNow() { ++calls_of_ours; }
+    ~OursNow() { --calls_of_ours; }
+    OursNow(const OursNow &) = delete;
+};
+
+class MemoryCollector {
+  public:
+    std::atomic<bool> recording{true};
+    std::atomic<uint64_t> callbacks{0};
+
+    MemoryCollector(const char *channel, int32_t its_rank, int64_t clock_offset, MemoryOptions asked)
+        : folder(channel), rank(its_rank), options(std::move(asked)), inventory(options, clock_offset),
+          rows(channel, its_rank, clock_offset), analyst(rows, options) {}
+
+    MemoryRows &table_rows() { return rows; }
+    MemoryInventory &has() { return inventory; }
+    Sanitizer &sanitizer() { return call; }
+    Driver &cuda() { return driver; }
+
+    void start() {
+        thread = std::thread([this] { analyse(); });
+    }
+
+    void module_loaded(const Sanitizer_ResourceModuleData &module, const char *patches) {
+        std::lock_guard<std::mutex> guard(patching);
+        OursNow ours;
+        if (!patched.count(module.context) && !call("patches", call.library.add_patches, patches, module.context)) return;
+        patched.insert(module.context);
+        for (const auto &[instruction, patch] : wanted_patches(options))
+            call("patch", call.library.patch_instructions, instruction, module.module, patch.c_str());
+        call("patching", call.library.patch_module, module.module);
+    }
+
+    void launch_begins(const Sanitizer_LaunchData &data) {
+        OursNow ours;
+        InFlight &now = in_flight();
+        now = {};
+        if (closed || is_capturing(data.stream)) return;
+        const KernelOfLaunch *kernel = inventory.kernel_of(data, call.library);
+        std::lock_guard<std::mutex> guard(launching);
+        begin(data, data.hStream, data.stream, kernel, now);
+        watch(data, now);
+    }
+
+    void launch_ends() {
+        OursNow ours;
+        InFlight &now = in_flight();
+        if (now.launch.id) end(now, "cuLaunchKernel");
+        now = {};
+    }
+
+    void graph_begins(const Sanitizer_GraphLaunchData &data) {
+        Graph &graph = graph_of_thread();
+        graph = {};
+        if (closed) return;
+        graph.handle = data.hStream;
+        graph.stream = data.stream;
+        std::lock_guard<std::mutex> guard(launching);
+        graph.id = graphs.emplace(data.graphExec, graphs.size() + 1).first->second;
+    }
+
+    /* All kernels of a graph have the slot of its launch: the device knows no other. */
+    void node_begins(const Sanitizer_GraphNodeLaunchData &data) {
+        Graph &graph = graph_of_thread();
+        if (!graph.id || data.nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
+        OursNow ours;
+        bool wanted = inventory.kernel_of(data.launchData, call.library)->wanted;
+        std::lock_guard<std::mutex> guard(launching);
+        if (graph.kernels++ == 0) {
+            begin(data.launchData, graph.handle, graph.stream, inventory.graph_of(0, wanted), graph.now);
+            graph.now.launch.graph = graph.id;
+        }
+        watch(data.launchData, graph.now);
+    }
+
+    void graph_ends() {
+        OursNow ours;
+        Graph &graph = graph_of_thread();
+        if (graph.now.launch.id) {
+            graph.now.launch.kernel = inventory.graph_of(graph.kernels, true);
+            end(graph.now, "cuGraphLaunch");
+            kernels_of_graphs += graph.kernels;
+        }
+        graph = {};
+    }
+
+    void stream_ends(CUcontext handle, Sanitizer_StreamHandle stream) {
+        OursNow ours;
+        std::lock_guard<std::mutex> guard(launching);
+        auto known = contexts.find(handle);
+        if (known == contexts.end()) return;
+        if (known->second->uses(stream)) finish(*known->second);
+        known->second->forget(stream);
+    }
+
+    void context_ends(CUcontext handle) {
+        OursNow ours;
+        std::lock_guard<std::mutex> guard(launching);
+        auto known = contexts.find(handle);
+        if (known == contexts.end()) return;
+        finish(*known->second);
+        finish_records(*known->second);
+        retired.push_back(std::move(known->second));
+        contexts.erase(known);
+        patched.erase(handle);
+    }
+
+    /* The process ends: drain everything and write it. */
+    void close() {
+        {
+            OursNow ours;
+            std::lock_guard<std::mutex> guard(launching);
+            if (closed) return;
+            closed = true;
+            for (auto &[handle, context] : contexts) finish(*context);
+            for (auto &[handle, context] : contexts) finish_records(*context);
+        }
+        inventory.close();
+        if (thread.joinable()) thread.join();
+        count_losses();
+        rows.write();
+    }
+
+    bool is_capturing(CUstream stream) {
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        return driver.is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+    }
+
+    static inline MemoryCollector *instance = nullptr;
+
+  private:
+    static constexpr int64_t LAST_WAIT = 5'000'000'000;
+
+    struct InFlight {
+        MemoryContext *context = nullptr;
+        Place place;
+        Launch launch{};
+    };
+    struct Graph {
+        uint64_t id = 0;
+        Sanitizer_StreamHandle handle = nullptr;
+        CUstream stream = nullptr;
+        size_t kernels = 0;
+        InFlight now;
+    };
+
+    const std::string folder;
+    const int32_t rank;
+    const MemoryOptions options;
+    Sanitizer call;
+    Driver driver;
+    MemoryInventory inventory;
+    std::mutex patching; /* guards patches: CUDA's calls for them are for one thread at a time */
+    std::set<CUcontext> patched;
+    std::mutex launching; /* guards all below but what the analyst alone uses */
+    std::map<CUcontext, std::unique_ptr<MemoryContext>> contexts;
+    std::vector<std::unique_ptr<MemoryContext>> retired;
+    std::map<MemoryContext *, std::unique_ptr<RecordReader>> readers;
+    std::set<CUcontext> refused;
+    std::map<std::pair<CUcontext, CUstream>, uint64_t> streams;
+    std::map<CUgraphExec, uint64_t> graphs;
+    uint64_t launches = 0, chosen = 0, context_count = 0;
+    uint64_t not_selected = 0, given_up = 0, raw_dropped = 0, raw_missing = 0;
+    std::atomic<uint64_t> kernels_of_graphs{0};
+    std::atomic<bool> closed{false};
+    MemoryRows rows;
+    MemoryAnalyst analyst;
+    std::thread thread;
+
+    static InFlight &in_flight() {
+        static thread_local InFlight now;
+        return now;
+    }
+
+    static Graph &graph_of_thread() {
+        static thread_local Graph graph;
+        return graph;
+    }
+
+    /* A launch, or the launch of a graph, is about to be made; find a place for what it does. */
+    void begin(const Sanitizer_LaunchData &data, Sanitizer_StreamHandle handle, CUstream stream, const KernelOfLaunch *kernel, InFlight &now) {
+        MemoryContext *context = context_of(data, handle);
+        now.context = context;
+        now.launch = {++launches, inventory.next_moment(), inventory.clock(), MemoryInventory::thread_id(), data.device,
+                      context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
+                      kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
+        bool selected = recording.load() && kernel->wanted && options.launches.has(chosen);
+        chosen += kernel->wanted;
+        if (!context) return;
+        if (!selected) {
+            ++not_selected;
+            return;
+        }
+        inventory.add_pages(*context);
+        inventory.add_tensor_maps(*context);
+        now.place = context->take(handle, stream, now.launch.ts, [&] { inventory.hand_over(context->take_drained()); });
+        if (context->has_drained()) inventory.hand_over(context->take_drained());
+        if (now.place.bank && options.slots_differ())
+            now.place.bank->address(call, now.place.slot, kernel->code, static_cast<uint32_t>(now.launch.id), handle);
+    }
+
+    /* Tell a kernel where to leave what it does; nowhere, if it has no place. */
+    void watch(const Sanitizer_LaunchData &data, const InFlight &now) {
+        const Slot *slot = now.place.bank ? now.place.bank->on_device(now.place.slot) : nullptr;
+        call("launch", call.library.set_launch_data, data.hLaunch, data.function, data.hStream, slot);
+    }
+
+    void end(InFlight &now, const char *name) {
+        inventory.add_launch(now.launch, name, inventory.clock());
+        if (!now.place.bank) return;
+        std::lock_guard<std::mutex> guard(launching);
+        now.context->launched(now.place, now.launch);
+    }
+
+    MemoryContext *context_of(const Sanitizer_LaunchData &data, Sanitizer_StreamHandle stream) {
+        auto known = contexts.find(data.context);
+        if (known != contexts.end()) return known->second.get();
+        if (refused.count(data.context)) return nullptr;
+        auto made = std::make_unique<MemoryContext>(data.context, ++context_count, data.device, options, call);
+        made->set_capture_test([](CUstream asked) { return instance->is_capturing(asked); });
+        if (!made->make(stream)) {
+            refused.insert(data.context);
+            return nullptr;
+        }
+        add_own_stream(*made);
+        if (options.records)
+            readers[made.get()] = std::make_unique<RecordReader>(folder.c_str(), rank, data.device, made->records, made->ring_host, options.written);
+        inventory.add_device(data.device);
+        return (contexts[data.context] = std::move(made)).get();
+    }
+
+    /* Streams cannot be made in a callback, so a thread makes ours. */
+    void add_own_stream(MemoryContext &context) {
+        std::thread([this, &context] {
+            OursNow ours;
+            CUstream stream = nullptr;
+            Sanitizer_StreamHandle handle = nullptr;
+            if (driver.set_context(context.handle) == CUDA_SUCCESS &&
+                driver.create_stream(&stream, CU_STREAM_NON_BLOCKING, -5) == CUDA_SUCCESS &&
+                call.library.stream_handle(context.handle, stream, &handle) == SANITIZER_SUCCESS)
+                context.own_stream.store(handle);
+        }).detach();
+    }
+
+    void finish(MemoryContext &context) {
+        given_up += context.finish(LAST_WAIT);
+        inventory.hand_over(context.take_drained());
+    }
+
+    void finish_records(MemoryContext &context) {
+        auto reader = readers.find(&context);
+        if (reader == readers.end()) return;
+        RingControl control{};
+        if (call("ring", call.library.copy_to_host, &control, context.ring, sizeof(control), context.own_stream.load())) {
+            raw_dropped += control.dropped_accesses;
+            if (!control.dead) raw_missing += reader->second->finish(control.head, 12 * LAST_WAIT);
+        }
+        readers.erase(reader);
+    }
+
+    void analyse() {
+        std::vector<HostEvent> news;
+        std::vector<Drained> banks;
+        while (inventory.take(news, banks)) {
+            for (const HostEvent &event : news) {
+                if (event.what == HostEvent::DEVICE) add_device(event.device);
+                else analyst.take(event);
+            }
+            for (Drained &bank : banks) {
+                analyst.take(bank);
+                bank.bank->state = Bank::FREE;
+            }
+            rows.write();
+            analyst.forget(inventory.clock());
+        }
+    }
+
+    void add_device(int32_t device) {
+        OursNow ours;
+        char name[256] = "";
+        CUuuid uuid{};
+        size_t bytes = 0;
+        int processors = 0, major = 0, minor = 0;
+        driver.device_name(name, sizeof(name), device);
+        driver.device_uuid(&uuid, device);
+        driver.device_memory(&bytes, device);
+        driver.device_attribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+        driver.device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+        driver.device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+        rows.add_device(device, name, uuid_text(uuid), bytes, processors, std::to_string(major) + "." + std::to_string(minor));
+    }
+
+    void count_losses() {
+        uint64_t not_watched = 0, unnumbered = 0;
+        auto add = [&](const MemoryContext &context) {
+            not_watched += context.not_watched;
+            unnumbered += context.pages.unnumbered();
+        };
+        for (auto &[handle, context] : contexts) add(*context);
+        for (auto &context : retired) add(*context);
+        const std::pair<uint64_t, const char *> counted[] = {
+            {not_selected, "launches that the selection leaves out: their memory was not watched"},
+            {not_watched, "launches for which there was no room in time: their memory was not watched"},
+            {given_up, "launches that had not ended when the program did: what they touched is not known"},
+            {kernels_of_graphs.load(), "kernels of CUDA graphs: what they touched is known for the launch of the graph as a whole"},
+            {unnumbered, "pages of memory beyond what the page table holds: accesses to them are of no known object"},
+            {raw_dropped, "raw accesses that were not read in time: dropped"},
+            {raw_missing, "records of warps that did not arrive"},
+        };
+        for (auto &[number, reason] : counted)
+            if (number) rows.count_loss(reason, number);
+        for (auto &[what, times] : call.failed()) rows.count_loss("Compute Sanitizer: " + what, times);
+    }
+};
+
+} // namespace pasta
+
+#endif

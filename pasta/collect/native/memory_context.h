@@ -1,0 +1,267 @@
+/* What the memory collector keeps of one CUDA context: page table, tensor maps, banks. */
+#ifndef PASTA_MEMORY_CONTEXT_H
+#define PASTA_MEMORY_CONTEXT_H
+
+#include "memory_bank.h"
+#include "memory_rows.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+namespace pasta {
+
+/* Where a launch's results go. */
+struct Place {
+    Bank *bank = nullptr;
+    uint32_t slot = 0;
+};
+
+/* A drained bank, for the analyst. */
+struct Drained {
+    Bank *bank;
+    std::vector<Launch> launches;      /* by slot */
+    std::vector<uint64_t> leaf_pages;  /* leaf -> address of its page */
+    std::vector<uint64_t> page_address; /* of all pages, where some bear the marks themselves */
+};
+
+class MemoryContext {
+  public:
+    static constexpr uint32_t BANKS = 3, MOST_SLOTS = 128, FIRST_PAGES = 4096;
+
+    const CUcontext handle;
+    const uint64_t number; /* from 1, in order of first launches */
+    const int32_t device;
+    PageTable pages;
+    size_t pages_seen = 0, maps_seen = 0; /* of what the inventory has */
+    uint64_t not_watched = 0;             /* launches for which there was no place */
+    RingControl *ring = nullptr;
+    RingHost *ring_host = nullptr;
+    Record *records = nullptr;
+
+    MemoryContext(CUcontext context, uint64_t its_number, int32_t its_device, const MemoryOptions &asked, Sanitizer &calls)
+        : handle(context), number(its_number), device(its_device), options(asked), call(calls) {}
+
+    bool make(Sanitizer_StreamHandle stream) {
+        stream_at_hand = stream;
+        bool made = pages.make(call, handle, stream) && tensor_maps.make(call, handle, TENSOR_MAPS, 0, stream);
+        if (made && options.records) made = make_ring(stream);
+        for (Bank &bank : banks) made = made && bank.make(call, handle, layout(FIRST_PAGES), stream) && describe(bank, stream);
+        return made && call("waiting", call.library.synchronize, stream);
+    }
+
+    /* From now on drain by a stream of ours, so that nothing waits for the program's launches. */
+    std::atomic<Sanitizer_StreamHandle> own_stream{nullptr};
+
+    void add_tensor_map(const TensorMap &map) {
+        for (uint64_t attempt = 0; attempt < 16; ++attempt) {
+            size_t at = (map.hash + attempt) % TENSOR_MAPS;
+            uint64_t found = tensor_maps[at].hash;
+            if (found == 0) tensor_maps.set(at, map);
+            if (found == 0 || found == map.hash) return;
+        }
+    }
+
+    /* Take a slot of the open bank for a launch in a stream; without one in time, no place. */
+    template <class HandOver> Place take(Sanitizer_StreamHandle stream, CUstream public_stream, int64_t now, HandOver hand_over) {
+        stream_at_hand = stream;
+        if (open && is_full(*open, now)) seal(*open);
+        drain_finished();
+        if (!open && !open_bank(now, hand_over)) {
+            ++not_watched;
+            return {};
+        }
+        if (!pages.bring_up_to_date(call, stream) || !tensor_maps.bring_up_to_date(call, stream)) return {};
+        open->streams.emplace(stream, public_stream);
+        ++open->in_flight;
+        return {open, open->used++};
+    }
+
+    /* The launch of a place has been handed to the device. */
+    void launched(const Place &place, const Launch &launch) {
+        std::vector<Launch> &mine = launches[index(*place.bank)];
+        if (mine.size() <= place.slot) mine.resize(place.slot + 1);
+        mine[place.slot] = launch;
+        --place.bank->in_flight;
+        if (place.bank->state == Bank::SEALED) mark(*place.bank);
+    }
+
+    /* Drain everything, waiting for the device for at most so long; return launches given up. */
+    uint64_t finish(int64_t wait_ns) {
+        if (open) seal(*open);
+        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + static_cast<uint64_t>(wait_ns);
+        uint64_t lost = 0;
+        for (Bank &bank : banks) {
+            if (bank.state != Bank::SEALED) continue;
+            bank.in_flight = 0;
+            mark(bank);
+            while (!bank.reached_end() && pasta_clock(CLOCK_MONOTONIC) < until) usleep(50);
+            if (bank.reached_end()) drain(bank);
+            else lost += bank.used;
+        }
+        return lost;
+    }
+
+    void forget(Sanitizer_StreamHandle stream) {
+        if (stream_at_hand == stream) stream_at_hand = nullptr;
+        pages.forget(stream);
+        tensor_maps.forget(stream);
+        for (Bank &bank : banks) bank.streams.erase(stream);
+    }
+
+    bool uses(Sanitizer_StreamHandle stream) const {
+        for (const Bank &bank : banks)
+            if ((bank.state == Bank::OPEN || bank.state == Bank::SEALED) && bank.streams.count(stream)) return true;
+        return false;
+    }
+
+    std::vector<Drained> take_drained() { return std::move(drained); }
+    bool has_drained() const { return !drained.empty(); }
+    template <class IsCapturing> void set_capture_test(IsCapturing test) { is_capturing = test; }
+
+  private:
+    static constexpr int64_t MOST_AGE = 50'000'000;
+    static constexpr size_t PAGE_WORD_BYTES = 2 << 20; /* of each bank */
+    const MemoryOptions &options;
+    Sanitizer &call;
+    std::array<Bank, BANKS> banks;
+    std::array<std::vector<Launch>, BANKS> launches;
+    std::vector<Drained> drained;
+    Bank *open = nullptr;
+    Sanitizer_StreamHandle stream_at_hand = nullptr;
+    bool (*is_capturing)(CUstream) = nullptr;
+    Mirrored<TensorMap> tensor_maps;
+    uint32_t leaves_per_launch = 1;
+    bool stalled = false; /* no bank came free in time, and none has since */
+
+    size_t index(const Bank &bank) const { return static_cast<size_t>(&bank - banks.data()); }
+
+    uint32_t leaf_words() const {
+        return mark_words(options.granule_shift) + (options.counts ? counter_words(options.granule_shift) : 0);
+    }
+
+    BankLayout layout(uint32_t page_count) const {
+        uint32_t slots = std::clamp<uint32_t>(PAGE_WORD_BYTES / (page_count * 4ull), 4, MOST_SLOTS);
+        BankLayout wanted{slots, page_count, 0, leaf_words(), options.tallies() ? TALLIES : 0};
+        size_t share = options.device_bytes / BANKS - options.device_bytes / 16;
+        size_t rest = wanted.owners_at() + wanted.page_words_bytes() + slots * sizeof(Slot);
+        wanted.leaves = std::max<uint32_t>(64, share > rest ? static_cast<uint32_t>((share - rest) / (wanted.leaf_bytes() + sizeof(Owner))) : 0);
+        return wanted;
+    }
+
+    /* So few that their leaves will do, as far as the last launches tell. */
+    uint32_t slot_limit(const Bank &bank) const {
+        return std::clamp<uint32_t>(bank.layout.leaves / (2 * leaves_per_launch), 1, bank.layout.slots);
+    }
+
+    bool is_full(const Bank &bank, int64_t now) const {
+        return bank.used >= slot_limit(bank) || pages.size() > bank.layout.pages || (bank.used && now - bank.opened > MOST_AGE);
+    }
+
+    bool make_ring(Sanitizer_StreamHandle stream) {
+        void *control = nullptr, *host = nullptr, *ring_records = nullptr;
+        size_t bytes = RING_RECORDS * sizeof(Record);
+        bool made = call("device memory", call.library.allocate, handle, &control, sizeof(RingControl)) &&
+                    call("pinned memory", call.library.allocate_host, handle, &host, sizeof(RingHost)) &&
+                    call("pinned memory", call.library.allocate_host, handle, &ring_records, bytes) &&
+                    call("clearing", call.library.set_memory, control, 0, sizeof(RingControl), stream);
+        if (!made) return false;
+        std::memset(host, 0, sizeof(RingHost));
+        std::memset(ring_records, 0, bytes);
+        ring = static_cast<RingControl *>(control);
+        ring_host = static_cast<RingHost *>(host);
+        records = static_cast<Record *>(ring_records);
+        return true;
+    }
+
+    bool describe(Bank &bank, Sanitizer_StreamHandle stream) {
+        Slot common{};
+        common.chunk_of = pages.chunks();
+        common.page_of = pages.pages();
+        common.tensor_maps = tensor_maps.on_device();
+        common.ring = ring;
+        common.ring_host = ring_host;
+        common.records = records;
+        common.granule_shift = options.granule_shift;
+        common.every_space = options.every_space;
+        common.some_blocks = !options.blocks.all();
+        common.first_block = options.blocks.first;
+        common.last_block = options.blocks.last;
+        return bank.describe(call, common, stream);
+    }
+
+    void seal(Bank &bank) {
+        if (&bank == open) open = nullptr;
+        bank.state = bank.used ? Bank::SEALED : Bank::FREE;
+        if (bank.used) mark(bank);
+    }
+
+    void mark(Bank &bank) {
+        if (!bank.marked && bank.in_flight == 0) bank.mark_end(call, is_capturing);
+    }
+
+    void drain_finished() {
+        for (Bank &bank : banks) {
+            if (bank.state != Bank::SEALED) continue;
+            mark(bank);
+            if (bank.reached_end()) drain(bank);
+        }
+    }
+
+    Sanitizer_StreamHandle draining_stream() const {
+        Sanitizer_StreamHandle own = own_stream.load();
+        return own ? own : stream_at_hand;
+    }
+
+    void drain(Bank &bank) {
+        bool sound = bank.drain(call, draining_stream());
+        Drained result{&bank, std::move(launches[index(bank)]), {}, {}};
+        launches[index(bank)].clear();
+        if (!sound) {
+            not_watched += bank.used;
+            result.launches.clear();
+        }
+        result.launches.resize(std::min<size_t>(result.launches.size(), bank.used));
+        uint32_t leaves = sound ? std::min(bank.control().leaves, bank.layout.leaves) : 0;
+        for (uint32_t leaf = 0; leaf < leaves; ++leaf) result.leaf_pages.push_back(pages.address(bank.owners()[leaf].page));
+        if (!bank.page_words().empty())
+            for (uint32_t page = 0; page < pages.size(); ++page) result.page_address.push_back(pages.address(page));
+        if (sound) leaves_per_launch = std::max(1u, (bank.control().leaves + bank.used - 1) / bank.used);
+        drained.push_back(std::move(result));
+    }
+
+    Bank *free_bank() {
+        for (Bank &bank : banks)
+            if (bank.state == Bank::FREE) return &bank;
+        return nullptr;
+    }
+
+    /* Kernels that wait for the host may hold every bank: then the program must not wait for them. */
+    template <class HandOver> bool open_bank(int64_t now, HandOver hand_over) {
+        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + (stalled ? 0 : options.wait_ms * 1'000'000);
+        Bank *bank = free_bank();
+        while (!bank && pasta_clock(CLOCK_MONOTONIC) < until) {
+            drain_finished();
+            hand_over();
+            usleep(20);
+            bank = free_bank();
+        }
+        stalled = !bank;
+        if (!bank || (pages.size() > bank->layout.pages && !grow(*bank))) return false;
+        bank->open(now);
+        open = bank;
+        return true;
+    }
+
+    bool grow(Bank &bank) {
+        uint32_t wanted = bank.layout.pages;
+        while (wanted < pages.size() + pages.size() / 8) wanted *= 2;
+        Sanitizer_StreamHandle stream = draining_stream();
+        return bank.grow(call, handle, wanted, layout(wanted).slots, stream) && describe(bank, stream) &&
+               call("waiting", call.library.synchronize, stream);
+    }
+};
+
+} // namespace pasta
+
+#endif

@@ -1,0 +1,106 @@
+/* What the memory collector is asked to look at. */
+#ifndef PASTA_MEMORY_OPTIONS_H
+#define PASTA_MEMORY_OPTIONS_H
+
+#include "memory_state.h"
+#include "settings.h"
+
+#include <bit>
+#include <limits>
+#include <regex>
+
+namespace pasta {
+
+/* Launches by number: first, last and every how many-th. */
+struct LaunchRange {
+    uint64_t first = 0, last = std::numeric_limits<uint64_t>::max(), every = 1;
+
+    static LaunchRange from(const std::string &text) {
+        LaunchRange range;
+        size_t colon = text.find(':');
+        if (text.empty() || colon == std::string::npos) return range;
+        range.first = std::strtoull(text.c_str(), nullptr, 10);
+        size_t second = text.find(':', colon + 1);
+        std::string last = text.substr(colon + 1, second == std::string::npos ? second : second - colon - 1);
+        if (!last.empty()) range.last = std::strtoull(last.c_str(), nullptr, 10);
+        if (second != std::string::npos) range.every = std::max(1ull, std::strtoull(text.c_str() + second + 1, nullptr, 10));
+        return range;
+    }
+
+    bool all() const { return first == 0 && last == std::numeric_limits<uint64_t>::max() && every == 1; }
+
+    bool has(uint64_t number) const { return number >= first && number <= last && (number - first) % every == 0; }
+};
+
+struct MemoryOptions {
+    static constexpr const char *NAME = "cuda.memory";
+
+    bool records = false;       /* level `access` */
+    bool counts = false;        /* levels `counts` and `access` */
+    bool every_space = false;   /* shared, local and remote shared memory too */
+    bool instructions = false;  /* accesses by instruction */
+    bool events = false;
+    bool written = true;        /* whether records become rows, or are only counted */
+    uint32_t granule_shift = 9;
+    uint32_t block_shift = 12; /* of rows of blocks */
+    uint64_t device_bytes = 64ull << 20; /* of each context */
+    uint64_t wait_ms = 2000;
+    LaunchRange launches, blocks;
+    std::optional<std::regex> match;
+
+    static MemoryOptions from(const std::string &settings) {
+        MemoryOptions options;
+        auto text = [&](const char *key) { return json_text(settings, NAME, key).value_or(""); };
+        std::string level = text("level");
+        options.records = level == "access";
+        options.instructions = text("instructions") == "yes" && !options.records;
+        options.counts = options.records || options.instructions || level == "counts";
+        options.every_space = text("spaces") == "all";
+        options.events = text("events") == "yes";
+        options.written = text("records") != "counted";
+        options.granule_shift = shift_of(text("granularity"), options.granule_shift);
+        options.block_shift = std::max(shift_of(text("block"), 12), options.granule_shift);
+        options.device_bytes = number_of(text("device_bytes"), options.device_bytes);
+        options.wait_ms = number_of(text("wait_ms"), options.wait_ms);
+        options.launches = LaunchRange::from(text("launches"));
+        options.blocks = LaunchRange::from(text("blocks"));
+        if (std::string pattern = text("match"); !pattern.empty()) options.match = compiled(pattern);
+        return options;
+    }
+
+    bool wants(const std::string &kernel) const { return !match || std::regex_search(kernel, *match); }
+
+    bool tallies() const { return instructions || events; }
+
+    /* With which the names of the wanted patches begin. */
+    std::string patches() const {
+        if (records) return "access_";
+        return instructions ? "instructions_" : counts ? "counts_" : "touch_";
+    }
+
+    /* Whether a slot says something of its launch that the device must know beforehand. */
+    bool slots_differ() const { return records || tallies(); }
+
+  private:
+    static uint64_t number_of(const std::string &text, uint64_t otherwise) {
+        return text.empty() ? otherwise : std::strtoull(text.c_str(), nullptr, 10);
+    }
+
+    static uint32_t shift_of(const std::string &text, uint32_t otherwise) {
+        uint64_t bytes = number_of(text, 1ull << otherwise);
+        bool fits = std::has_single_bit(bytes) && bytes >= 32 && bytes <= 1ull << PAGE_SHIFT;
+        return fits ? static_cast<uint32_t>(std::countr_zero(bytes)) : otherwise;
+    }
+
+    static std::optional<std::regex> compiled(const std::string &pattern) {
+        try {
+            return std::regex(pattern);
+        } catch (const std::regex_error &) { /* the receiver, which has other expressions, leaves out the rest */
+            return std::nullopt;
+        }
+    }
+};
+
+} // namespace pasta
+
+#endif

@@ -1,0 +1,101 @@
+/* Compute Sanitizer's library, found at run time; so the collector needs its headers only. */
+#ifndef PASTA_SANITIZER_LIBRARY_H
+#define PASTA_SANITIZER_LIBRARY_H
+
+#include <dlfcn.h>
+#include <sanitizer.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace pasta {
+
+struct SanitizerLibrary {
+    decltype(&sanitizerSubscribe) subscribe = nullptr;
+    decltype(&sanitizerEnableDomain) enable_domain = nullptr;
+    decltype(&sanitizerEnableCallback) enable_callback = nullptr;
+    decltype(&sanitizerGetResultString) result_string = nullptr;
+    decltype(&sanitizerAddPatchesFromFile) add_patches = nullptr;
+    decltype(&sanitizerPatchInstructions) patch_instructions = nullptr;
+    decltype(&sanitizerPatchModule) patch_module = nullptr;
+    decltype(&sanitizerSetLaunchCallbackData) set_launch_data = nullptr;
+    decltype(&sanitizerGetFunctionPcAndSize) function_code = nullptr;
+    decltype(&sanitizerAlloc) allocate = nullptr;
+    decltype(&sanitizerAllocHost) allocate_host = nullptr;
+    decltype(&sanitizerFree) release = nullptr;
+    decltype(&sanitizerMemcpyHostToDeviceAsync) copy_to_device = nullptr;
+    decltype(&sanitizerMemcpyDeviceToHost) copy_to_host = nullptr;
+    decltype(&sanitizerMemset) set_memory = nullptr;
+    decltype(&sanitizerStreamSynchronize) synchronize = nullptr;
+    decltype(&sanitizerGetStreamHandle) stream_handle = nullptr;
+
+    /* Load it; return why it cannot be, or nothing. */
+    std::string load() {
+        void *library = nullptr;
+        if (const char *told = std::getenv("PASTA_SANITIZER")) library = dlopen(told, RTLD_NOW);
+        if (!library) library = dlopen("libsanitizer-public.so", RTLD_NOW);
+        if (!library) return "no library of Compute Sanitizer was found: install nvidia-cuda-sanitizer-api";
+        std::string missing;
+        find(library, "sanitizerSubscribe", subscribe, missing);
+        find(library, "sanitizerEnableDomain", enable_domain, missing);
+        find(library, "sanitizerEnableCallback", enable_callback, missing);
+        find(library, "sanitizerGetResultString", result_string, missing);
+        find(library, "sanitizerAddPatchesFromFile", add_patches, missing);
+        find(library, "sanitizerPatchInstructions", patch_instructions, missing);
+        find(library, "sanitizerPatchModule", patch_module, missing);
+        find(library, "sanitizerSetLaunchCallbackData", set_launch_data, missing);
+        find(library, "sanitizerGetFunctionPcAndSize", function_code, missing);
+        find(library, "sanitizerAlloc", allocate, missing);
+        find(library, "sanitizerAllocHost", allocate_host, missing);
+        find(library, "sanitizerFree", release, missing);
+        find(library, "sanitizerMemcpyHostToDeviceAsync", copy_to_device, missing);
+        find(library, "sanitizerMemcpyDeviceToHost", copy_to_host, missing);
+        find(library, "sanitizerMemset", set_memory, missing);
+        find(library, "sanitizerStreamSynchronize", synchronize, missing);
+        find(library, "sanitizerGetStreamHandle", stream_handle, missing);
+        return missing.empty() ? "" : "this Compute Sanitizer is too old: it has no " + missing;
+    }
+
+    std::string reason(SanitizerResult result) const {
+        const char *text = nullptr;
+        result_string(result, &text);
+        return text ? text : "error " + std::to_string(result);
+    }
+
+  private:
+    template <class Function>
+    static void find(void *library, const char *name, Function &function, std::string &missing) {
+        function = reinterpret_cast<Function>(dlsym(library, name));
+        if (!function) missing = name;
+    }
+};
+
+/* What is needed of the driver, in which the program has called cuInit before anything here runs. */
+struct Driver {
+    decltype(&cuStreamIsCapturing) is_capturing = nullptr;
+    decltype(&cuStreamCreateWithPriority) create_stream = nullptr;
+    decltype(&cuCtxSetCurrent) set_context = nullptr;
+    decltype(&cuDeviceGetCount) device_count = nullptr;
+    decltype(&cuDevicePrimaryCtxGetState) primary_context = nullptr;
+    decltype(&cuDeviceGetName) device_name = nullptr;
+    decltype(&cuDeviceGetUuid) device_uuid = nullptr;
+    decltype(&cuDeviceTotalMem) device_memory = nullptr;
+    decltype(&cuDeviceGetAttribute) device_attribute = nullptr;
+
+    bool load() {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW);
+        auto find = [&](const char *name, auto &function) {
+            function = reinterpret_cast<std::decay_t<decltype(function)>>(library ? dlsym(library, name) : nullptr);
+            return function != nullptr;
+        };
+        return find("cuStreamIsCapturing", is_capturing) && find("cuStreamCreateWithPriority", create_stream) &&
+               find("cuCtxSetCurrent", set_context) && find("cuDeviceGetCount", device_count) &&
+               find("cuDevicePrimaryCtxGetState", primary_context) && find("cuDeviceGetName", device_name) &&
+               find("cuDeviceGetUuid_v2", device_uuid) && find("cuDeviceTotalMem_v2", device_memory) &&
+               find("cuDeviceGetAttribute", device_attribute);
+    }
+};
+
+} // namespace pasta
+
+#endif
