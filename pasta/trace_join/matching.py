@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -183,25 +182,30 @@ def _paired_processes(
 ) -> dict[Process, int]:
     """Return process of the memory run -> pid in the timeline run.
 
-    First those that launched something; of the others, as many as both runs have of them.
+    First those that launched the same. Of the others, those that launched something are paired in
+    order where both runs have as many of them, and so are those that launched nothing.
     """
     codes = [_codes_by_process(side) for side in (launches, memory_launches)]
     paired: dict[Process, int] = {}
     for rank in theirs["rank"].unique(maintain_order=True):
         sides = [side.filter(pl.col("rank") == rank).rows() for side in (ours, theirs)]
-        launching = [
-            [p for p in side if p in found] for side, found in zip(sides, codes, strict=True)
+        busy, idle = (
+            [
+                [p for p in side if (p in found) == busy]
+                for side, found in zip(sides, codes, strict=True)
+            ]
+            for busy in (True, False)
+        )
+        members = [[found[p] for p in side] for side, found in zip(busy, codes, strict=True)]
+        pairs = [(busy[0][place], busy[1][other]) for place, other in _pairs(*members)]
+        taken = [set(side) for side in zip(*pairs, strict=True)] or [set(), set()]
+        rest = [
+            [p for p in side if p not in known] for side, known in zip(busy, taken, strict=True)
         ]
-        members = [
-            [found[process] for process in side]
-            for side, found in zip(launching, codes, strict=True)
-        ]
-        pairs = [(launching[0][i], launching[1][j]) for i, j in _pairs(*members)]
-        taken = set(chain.from_iterable(((0, mine), (1, other)) for mine, other in pairs))
-        rest = [[p for p in side if (n, p) not in taken] for n, side in enumerate(sides)]
-        if len(rest[0]) == len(rest[1]):
-            pairs += zip(*rest, strict=True)
-        paired |= {other: mine[1] for mine, other in pairs}
+        for both in (rest, idle):
+            if len(both[0]) == len(both[1]):
+                pairs += zip(*both, strict=True)
+        paired |= {other: pid for (_, pid), other in pairs}
     return paired
 
 

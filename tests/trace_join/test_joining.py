@@ -13,23 +13,15 @@ from tests.trace_join.two_runs import (
     MEMORY_START,
     TIMELINE_START,
     Program,
+    join_losses,
     lacking,
+    longest_common,
     memory_run,
     program,
     timeline_run,
 )
 
 LAUNCH = ["rank", "pid", "launch_id"]
-
-
-def longest_common(left: list[object], right: list[object]) -> int:
-    """The length of the longest common subsequence, by the textbook's table."""
-    row = [0] * (len(right) + 1)
-    for x in left:
-        above, row = row, [0]
-        for place, y in enumerate(right):
-            row.append(above[place] + 1 if x == y else max(above[place + 1], row[place]))
-    return row[-1]
 
 
 def keys(launches) -> list[object]:
@@ -46,13 +38,6 @@ def owned(trace: Trace, table: str) -> pl.DataFrame:
     """Rows of a table with the kernel that they belong to."""
     kernels = trace.scan("kernel").select(*LAUNCH, "name", "registers", "dur", kernel_ts="ts")
     return trace.scan(table).join(kernels, on=LAUNCH, how="inner").collect()
-
-
-def losses(trace: Trace) -> dict[str, int]:
-    rows = trace.losses().filter(pl.col("collector") == "join")
-    return {
-        reason.partition(":")[0]: count for reason, count in rows.select("reason", "count").rows()
-    }
 
 
 @pytest.fixture
@@ -79,7 +64,7 @@ def test_the_same_launches_find_each_other(tmp_path, chance, shape):
         assert (share.timeline_launches, share.memory_launches, share.matched) == (count,) * 3
         assert share.doubtful == 0
     trace = Trace.open(joined.path)
-    assert losses(trace) == {}
+    assert join_losses(trace) == {}
     for table, number in (("touch", "reads"), ("access", "request"), ("event", "count")):
         rows = owned(trace, table)
         assert rows.height == trace.rows(table) > 0
@@ -109,7 +94,7 @@ def test_launches_that_one_run_lacks_do_not_shift_the_rest(tmp_path, chance, sha
     alone = kernels.filter(pl.col("dur").is_null())
     assert alone.height == len(theirs.launches) - matched
     assert kernels.select(LAUNCH).is_unique().all()
-    lost = losses(trace)
+    lost = join_losses(trace)
     assert lost["launches of the memory run that the timeline run lacks"] == alone.height
     lacked = lost["launches of the timeline run that the memory run lacks"]
     assert lacked == len(ours.launches) - matched
@@ -121,7 +106,6 @@ def test_kernels_of_the_timeline_stay_as_they_are(tmp_path, chance):
     timeline = timeline_run(tmp_path / "a", ours)
     joined = join_traces(timeline, memory_run(tmp_path / "b", theirs), tmp_path / "c")
     trace = Trace.open(joined.path)
-    order = [*LAUNCH, "ts"]
     for table in ("kernel", "call", "span", "process"):
         before = timeline.scan(table).collect()
         after = trace.scan(table)
@@ -132,7 +116,6 @@ def test_kernels_of_the_timeline_stay_as_they_are(tmp_path, chance):
             .sort("rank", "pid", pl.all())
             .equals(before.sort("rank", "pid", pl.all()))
         )
-    assert order
 
 
 def test_a_tensor_lives_at_the_time_of_its_launch(tmp_path, chance):

@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 
 from pasta.schema import arrow_schema
@@ -17,7 +18,6 @@ from pasta.trace import Trace
 from pasta.trace_writer import TraceWriter
 
 TIMELINE_START, MEMORY_START = 5_000_000_000, 9_000_000_000
-UNMATCHED_TENSOR = 7
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,16 @@ def lacking(chance: random.Random, whole: Program, share: float) -> Program:
     )
 
 
+def longest_common(left: list[object], right: list[object]) -> int:
+    """The length of the longest common subsequence, by the textbook's table."""
+    row = [0] * (len(right) + 1)
+    for x in left:
+        above, row = row, [0]
+        for place, y in enumerate(right):
+            row.append(above[place] + 1 if x == y else max(above[place + 1], row[place]))
+    return row[-1]
+
+
 def written(path: Path, ranks: int, **tables: list[dict[str, object]]) -> Trace:
     """A trace of rows that name their rank."""
     writer = TraceWriter(path, {"command": "made up", "collectors": [{"name": path.name}]})
@@ -94,8 +104,14 @@ def written(path: Path, ranks: int, **tables: list[dict[str, object]]) -> Trace:
             own = [row for row in rows if row["rank"] == rank]
             part.append(table, pa.Table.from_pylist(own, schema=arrow_schema(table)))
         part.finish()
-    writer.finish(ended="exit 0")
+    writer.finish(ended="exit 0", ranks=list(range(ranks)))
     return Trace.open(path)
+
+
+def join_losses(trace: Trace) -> dict[str, int]:
+    """What joining lost, by the first words of the reason."""
+    rows = trace.losses().filter(pl.col("collector") == "join").select("reason", "count").rows()
+    return {reason.partition(":")[0]: count for reason, count in rows}
 
 
 def timeline_pid(launch: Launch) -> int:
@@ -106,8 +122,14 @@ def memory_pid(launch: Launch) -> int:
     return 3000 - 10 * launch.process  # later processes have lower pids
 
 
-def timeline_run(path: Path, made: Program) -> Trace:
-    """Kernels with durations, the calls that launched them, and a span around every fifth."""
+def timeline_run(path: Path, made: Program, **more: list[dict[str, object]] | None) -> Trace:
+    """Kernels with durations, the calls that launched them, and a span around every fifth.
+
+    Args:
+        path: the trace's folder.
+        made: what is run.
+        more: rows of tables beside; `None`: without that table.
+    """
     tables: dict[str, list[dict[str, object]]] = {"kernel": [], "call": [], "span": []}
     ids: dict[tuple[int, int], int] = {}
     for launch in made.launches:
@@ -127,9 +149,8 @@ def timeline_run(path: Path, made: Program) -> Trace:
             tables["span"].append(
                 where | span | {"level": "operator", "name": f"op {launch.name}", "parent_id": 0}
             )
-    return written(
-        path, _ranks(made), process=_processes(made, timeline_pid, TIMELINE_START), **tables
-    )
+    tables["process"] = _processes(made, timeline_pid, TIMELINE_START)
+    return written(path, _ranks(made), **_with(tables, more))
 
 
 def memory_run(path: Path, made: Program, **more: list[dict[str, object]]) -> Trace:
@@ -158,9 +179,15 @@ def memory_run(path: Path, made: Program, **more: list[dict[str, object]]) -> Tr
             row = {"tid": where["pid"], "device": launch.device, "ts": ts, "event": event}
             of = {"space": "tensor", "object_id": number, "address": 512 * number, "stack_id": 0}
             tables["memory"].append(where | row | of | {"bytes": 1000 + launch.number})
+    tables["process"] = _processes(made, memory_pid, MEMORY_START)
+    return written(path, _ranks(made), **_with(tables, more))
+
+
+def _with(tables, more) -> dict[str, list[dict[str, object]]]:
+    """The tables with more rows, or without those that are to be absent."""
     for name, rows in more.items():
-        tables.setdefault(name, []).extend(rows)
-    return written(path, _ranks(made), process=_processes(made, memory_pid, MEMORY_START), **tables)
+        tables[name] = [] if rows is None else tables.get(name, []) + rows
+    return tables
 
 
 def _ranks(made: Program) -> int:
