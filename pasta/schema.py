@@ -297,9 +297,19 @@ _TOUCH = Table(
         DEVICE,
         LAUNCH,
         _c("span_id", U64, "operator, where there is no launch; 0: none"),
-        SPACE,
+        _c(
+            "space",
+            TEXT,
+            "space of the object; `global`, `shared`, `local` or `remote_shared`: totals of the"
+            " launch there; `unknown`: outside every known object",
+        ),
         OBJECT,
-        _c("block", I64, "block within the object; null: the whole object"),
+        _c(
+            "block",
+            I64,
+            "block of memory, aligned to its size and numbered from the one in which the object"
+            " begins; null: the whole object",
+        ),
         _c("pc", U32, "instruction, as offset into the kernel; null: the whole launch"),
         _c("granularity", U32, "unit in which unique bytes were counted", "bytes"),
         _c("unique_read", I64, "distinct bytes read; null: unknown", "bytes"),
