@@ -47,6 +47,7 @@ def library(tmp_path_factory):
             pytest.skip(str(error))
 
 
+@pytest.mark.native
 def test_the_library_offers_what_cuda_calls(library):
     assert ctypes.CDLL(library).InitializeInjection() == 1
 
