@@ -16,6 +16,7 @@ from pasta.collect.channel import Channel
 from pasta.collect.toolkits import find_headers
 from pasta.collect.wire import TEXT, TEXTS, WIRE_TABLES, Decoder
 
+pytestmark = pytest.mark.native
 HERE = Path(__file__).parent
 FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers")
 
