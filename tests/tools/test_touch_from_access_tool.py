@@ -102,6 +102,14 @@ def test_what_was_not_counted_is_not_compared(make_trace):
     assert (facts["rows_compared"], facts["rows_equal"]) == (len(touch), len(touch))
 
 
+def test_unknown_memory_is_compared_by_its_accesses(make_trace):
+    """The end of an object's last granule is nobody's: its bytes say nothing about accesses."""
+    rest = {**TABLES["touch"][0], "space": "unknown", "reads": 0, "writes": 0, "unique_bytes": 24}
+    trace = make_trace(**{**TABLES, "touch": [*TABLES["touch"], rest]}, access=ACCESSES)
+    facts = pasta.run("touch_from_access", trace=trace).facts
+    assert (facts["rows_compared"], facts["only_recorded"]) == (len(TABLES["touch"]), 0)
+
+
 def test_without_recorded_rows_there_is_nothing_to_compare(make_trace, tmp_path):
     rows = accesses()
     report = run(make_trace, rows, [], out=tmp_path / "o")
