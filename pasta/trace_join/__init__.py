@@ -97,4 +97,5 @@ def _info(timeline: Trace, memory: Trace, matched: list[Share]) -> dict[str, Any
         for share in matched
     ]
     joined = {"launches": launches, "timeline": timeline.info, "memory": memory.info}
-    return {**own, "collectors": collectors, "joined": joined}
+    ranks = sorted({*timeline.info.get("ranks", []), *memory.info.get("ranks", [])})
+    return {**own, "ranks": ranks, "collectors": collectors, "joined": joined}
