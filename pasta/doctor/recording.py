@@ -14,9 +14,9 @@ from pasta.doctor.facts import Facts
 from pasta.errors import CollectError
 
 _STATES = {
-    "built": "built with pasta",
-    "compiled": "compiled",
-    "possible": "compiled at first use",
+    "built": "is built with pasta",
+    "compiled": "is compiled",
+    "possible": "will be compiled at first use",
 }
 
 
@@ -38,7 +38,7 @@ def _torch() -> Check:
             "without the native hook, as there is no C++ compiler",
             "an operator costs some 15 us instead of 0.5 us: install g++",
         )
-    return Check(Status.OK, "torch", f"native hook {_STATES['possible']}")
+    return Check(Status.OK, "torch", f"the native hook {_STATES['possible']}")
 
 
 def _lacks_for_timeline(facts: Facts) -> str:

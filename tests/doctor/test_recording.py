@@ -35,9 +35,10 @@ def found(facts):
 def test_everything_is_there():
     checks = found(WHOLE)
     assert checks["cuda"].status is checks["cuda.memory"].status is Status.OK
-    assert checks["cuda"].found == "the CUDA collector built with pasta"
+    assert checks["cuda"].found == "the CUDA collector is built with pasta"
     assert checks["cuda.memory"].found == (
-        "the memory collector compiled, the memory collector's device code compiled at first use"
+        "the memory collector is compiled,"
+        " the memory collector's device code will be compiled at first use"
     )
     assert (checks["nvml"].status, checks["nvml"].found) == (Status.OK, "1 GPUs")
 
