@@ -290,8 +290,8 @@ def trace_join(timeline: str, memory: str, out: Path) -> None:
     from pasta import api
 
     joined = api.join(timeline, memory, out)
-    for share in joined.shares:
-        click.echo(str(share))
+    for line in (*map(str, joined.shares), *joined.notes):
+        click.echo(line)
     tables = ", ".join(f"{table} {count:,}" for table, count in joined.rows.items())
     click.echo(f"joined in {joined.path} ({tables})")
 

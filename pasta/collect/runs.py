@@ -120,6 +120,6 @@ def _joined(recorded: Sequence[Recorded], out: Path, say: Callable[[str], None])
 
     timeline, memory = (Trace.open(each.path) for each in recorded)
     joined = join_traces(timeline, memory, out.absolute())
-    for share in joined.shares:
-        say(str(share))
+    for line in (*map(str, joined.shares), *joined.notes):
+        say(line)
     return Recorded(joined.path, recorded[-1].end, joined.rows)

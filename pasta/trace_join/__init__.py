@@ -30,11 +30,13 @@ class Joined:
         path: the joined trace.
         shares: matched launches by rank.
         rows: rows by table.
+        notes: what the joined trace cannot tell, and what to do about it.
     """
 
     path: Path
     shares: list[Share]
     rows: dict[str, int]
+    notes: list[str]
 
 
 def join_traces(timeline: Trace, memory: Trace, out: Path) -> Joined:
@@ -64,7 +66,8 @@ def join_traces(timeline: Trace, memory: Trace, out: Path) -> Joined:
     tables.finish()
     writer.finish()
     joined = Trace.open(out)
-    return Joined(out, matched, {table: joined.rows(table) for table in joined.tables()})
+    rows = {table: joined.rows(table) for table in joined.tables()}
+    return Joined(out, matched, rows, _notes(timeline, memory))
 
 
 def _check(timeline: Trace, memory: Trace) -> None:
@@ -82,6 +85,20 @@ def _check(timeline: Trace, memory: Trace) -> None:
             f"{memory.path}: has none of the tables {', '.join(_FILLED)}; record the memory run"
             " with: pasta collect --with cuda.memory"
         )
+
+
+def _notes(timeline: Trace, memory: Trace) -> list[str]:
+    has_spans, has_calls = (bool(timeline.files(table)) for table in ("span", "call"))
+    if has_spans and not has_calls:
+        return [
+            "no API calls say which span launched a kernel; record the timeline with cuda:calls"
+        ]
+    if has_calls and not has_spans and memory.files("span"):
+        return [
+            "spans of the memory run are left out, since calls are the timeline run's; record spans"
+            " in the timeline run too, as with torch:operators"
+        ]
+    return []
 
 
 def _info(timeline: Trace, memory: Trace, matched: list[Share]) -> dict[str, Any]:

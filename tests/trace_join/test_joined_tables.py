@@ -295,6 +295,25 @@ def test_the_joined_trace_says_how_it_was_made(joined, made):
     assert info["joined"]["memory"]["collectors"] == [{"name": "b"}]
 
 
+@pytest.mark.parametrize(
+    ("tables", "spans", "note"),
+    [
+        ({}, False, None),
+        ({"call": None}, False, "record the timeline with cuda:calls"),
+        ({"span": None}, True, "spans of the memory run are left out"),
+        ({"span": None}, False, None),
+        ({"span": None, "call": None}, True, None),
+    ],
+)
+def test_what_cannot_be_told_of_operators_is_said(tmp_path, made, tables, spans, note):
+    span = [row(MEMORY_PID, ts=MEMORY_START, dur=9, span_id=1, parent_id=0, name="op")]
+    timeline = timeline_run(tmp_path / "a", made, **tables)
+    memory = memory_run(tmp_path / "b", made, **({"span": span} if spans else {}))
+    notes = join_traces(timeline, memory, tmp_path / "c").notes
+    assert len(notes) == (note is not None)
+    assert note is None or note in notes[0]
+
+
 def test_ranks_have_the_folders_of_the_timeline(tmp_path):
     whole = program(random.Random(17), ranks=2)
     timeline, memory = timeline_run(tmp_path / "a", whole), memory_run(tmp_path / "b", whole)
