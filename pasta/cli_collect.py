@@ -61,7 +61,7 @@ collect_options: list[Callable[[Any], Any]] = [
         "--granularity", metavar="SIZE", help="Unit of cuda.memory's unique bytes (default: 512)."
     ),
     click.option(
-        "--block", metavar="SIZE", help="Unit of cuda.memory's counts by block (default: 4K)."
+        "--block", metavar="SIZE", help="Unit of cuda.memory's counts by block (default: 64K)."
     ),
     click.option(
         "--blocks", default="", metavar="A:B",
@@ -106,10 +106,13 @@ def with_collect_options(function: Any) -> Any:
 def collect(*, out: Path, command: Sequence[str], **options: Any) -> None:
     """Run COMMAND under collectors and keep what they see as a trace.
 
+    A timeline and memory together take two runs of the command, which are joined.
+
     \b
       pasta collect -o t -- python train.py
       pasta collect --with torch:timeline -o t -- torchrun --nproc-per-node 2 train.py
       pasta collect --with torch:touch --steps 3:5 -o t -- python train.py
+      pasta collect --with cuda:calls,cuda.memory -o t -- ./vecadd
     """  # noqa: D301 (\b keeps click from wrapping)
     from pasta.collect.collectors import DEFAULT, parse_with
 

@@ -19,6 +19,11 @@ from pasta.trace_writer import TraceWriter
 __all__ = ["Joined", "Share", "join_traces"]
 
 _FILLED = ("touch", "access", "event", "metric", "memory")
+_NO_CALLS = "no API calls say which span launched a kernel; record the timeline with cuda:calls"
+_NO_SPANS = (
+    "spans of the memory run are left out, since calls are the timeline run's; record spans in the"
+    " timeline run too, as with torch:operators"
+)
 _OF_A_WRITER = ("schema_version", "pasta_version", "created", "state", "spent")
 
 
@@ -90,14 +95,9 @@ def _check(timeline: Trace, memory: Trace) -> None:
 def _notes(timeline: Trace, memory: Trace) -> list[str]:
     has_spans, has_calls = (bool(timeline.files(table)) for table in ("span", "call"))
     if has_spans and not has_calls:
-        return [
-            "no API calls say which span launched a kernel; record the timeline with cuda:calls"
-        ]
+        return [_NO_CALLS]
     if has_calls and not has_spans and memory.files("span"):
-        return [
-            "spans of the memory run are left out, since calls are the timeline run's; record spans"
-            " in the timeline run too, as with torch:operators"
-        ]
+        return [_NO_SPANS]
     return []
 
 
