@@ -129,7 +129,8 @@ def test_schema_is_printed_with_units():
 def test_outputs_are_written_under_out_only(tmp_path):
     result = pasta("run", "working_set", "--out", tmp_path / "o")
     assert result.returncode == 0, result.stderr
-    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["sorted.parquet", "units.parquet"]
+    written = sorted(path.name for path in (tmp_path / "o").iterdir())
+    assert written == ["by_name.parquet", "sorted.parquet", "units.parquet"]
 
 
 def test_names_from_traces_are_not_markup(make_trace):
