@@ -50,7 +50,7 @@ class MemoryAnalyst {
         const Bank &bank = *drained.bank;
         std::vector<std::vector<uint32_t>> leaves_of(drained.launches.size());
         for (uint32_t leaf = 0; leaf < drained.leaf_pages.size(); ++leaf) {
-            uint32_t slot = bank.owners()[leaf].slot;
+            uint32_t slot = bank.leaf(leaf)[0];
             if (slot < leaves_of.size()) leaves_of[slot].push_back(leaf);
         }
         for (uint32_t slot = 0; slot < drained.launches.size(); ++slot) take_launch(drained, slot, leaves_of[slot]);
@@ -79,7 +79,7 @@ class MemoryAnalyst {
     /* What a launch did, at one granularity: its allocations, its tensors, and what is in none. */
     struct Account {
         Sums objects, tensors;
-        Touched all, in_objects, in_tensors;
+        Touched outside, in_objects, in_tensors;
     };
 
     MemoryRows &rows;
@@ -97,7 +97,7 @@ class MemoryAnalyst {
         const Totals &totals = drained.bank->totals(slot);
         Account fine, whole;
         for (uint32_t leaf : leaves) {
-            Marks marks(drained.leaf_pages[leaf], drained.bank->leaf(leaf), options.granule_shift, options.counts);
+            Marks marks(drained.leaf_pages[leaf], drained.bank->leaf(leaf) + OWNER_WORDS, options.granule_shift, options.counts);
             add_page(launch, marks, drained.leaf_pages[leaf], fine);
         }
         if (totals.without_leaf) add_whole_pages(drained, slot, launch, whole);
@@ -108,40 +108,33 @@ class MemoryAnalyst {
     }
 
     void add_page(const Launch &launch, const Marks &marks, uint64_t page, Account &account) {
-        uint64_t end = page + PAGE_BYTES;
-        account.all += marks.of(page, end);
-        add_lives(objects, launch, marks, page, end, account.objects, account.in_objects);
-        if (!tensors.empty()) add_lives(tensors, launch, marks, page, end, account.tensors, account.in_tensors);
+        uint64_t end = page + PAGE_BYTES, next = page;
+        objects.each(page, end, launch.moment, [&](const Life &life) {
+            if (life.begin > next) account.outside += marks.of(next, life.begin);
+            next = std::max(next, life.end);
+            add_life(marks, life, account.objects, account.in_objects);
+            if (options.counts) add_blocks(launch, marks, life);
+        });
+        if (next < end) account.outside += marks.of(next, end);
+        if (tensors.empty()) return;
+        tensors.each(page, end, launch.moment, [&](const Life &life) { add_life(marks, life, account.tensors, account.in_tensors); });
     }
 
-    void add_lives(const Lives &lives, const Launch &launch, const Marks &marks, uint64_t page, uint64_t end, Sums &sums, Touched &all) {
-        lives.each(page, end, launch.moment, [&](const Life &life) {
-            Touched touched = marks.of(life.begin, life.end);
-            if (touched.nothing()) return;
-            Sum &sum = sums[life.id];
-            sum.touched += touched;
-            sum.space = life.space;
-            all += touched;
-            if (options.counts && &lives == &objects) add_blocks(launch, marks, life);
-        });
+    static void add_life(const Marks &marks, const Life &life, Sums &sums, Touched &all) {
+        Touched touched = marks.of(life.begin, life.end);
+        if (touched.nothing()) return;
+        Sum &sum = sums[life.id];
+        sum.touched += touched;
+        sum.space = life.space;
+        all += touched;
     }
 
     /* Blocks are numbered from the one in which the object begins. */
     void add_blocks(const Launch &launch, const Marks &marks, const Life &life) {
-        int64_t current = -1;
-        uint64_t counts[KINDS] = {};
-        auto write = [&] {
-            if (current >= 0 && (counts[READ] | counts[WRITE] | counts[ATOMIC]))
-                rows.add_block(launch, life.space, life.id, current, 1u << options.block_shift, counts);
-            std::fill(std::begin(counts), std::end(counts), 0);
-        };
-        marks.each(life.begin, life.end, [&](uint64_t address, const uint32_t *counters) {
-            auto block = static_cast<int64_t>((address >> options.block_shift) - (life.begin >> options.block_shift));
-            if (block != current) write();
-            current = block;
-            for (uint32_t kind = 0; kind < KINDS; ++kind) counts[kind] += counters[kind];
+        uint64_t first = life.begin >> options.block_shift;
+        marks.each_block(life.begin, life.end, options.block_shift, [&](uint64_t block, const uint64_t(&counts)[KINDS]) {
+            rows.add_block(launch, life.space, life.id, static_cast<int64_t>(block - first), 1u << options.block_shift, counts);
         });
-        write();
     }
 
     /* Pages for which there was no leaf bear two bits; a leaf of one granule stands for each. */
@@ -174,14 +167,13 @@ class MemoryAnalyst {
         for (const auto &shard : totals.global)
             for (uint32_t kind = 0; kind < KINDS; ++kind)
                 for (uint32_t size = 0; size < SIZES; ++size) global[kind][size] += shard[kind][size];
-        Touched all = fine.all;
-        all += whole.all;
-        bool is_whole = !whole.all.nothing();
-        rows.add_totals(launch, GLOBAL, global, totals.other_bytes[GLOBAL], &all, is_whole ? 1u << PAGE_SHIFT : granule());
+        Touched all = fine.in_objects;
+        all += fine.outside;
+        all += whole.in_objects;
+        rows.add_totals(launch, GLOBAL, global, totals.other_bytes[GLOBAL], &all, totals.without_leaf ? 1u << PAGE_SHIFT : granule());
         for (uint32_t space = SHARED; space < SPACES; ++space)
             rows.add_totals(launch, static_cast<Space>(space), totals.near[space], totals.other_bytes[space], nullptr, 0);
-        Touched outside = fine.all;
-        outside -= fine.in_objects;
+        const Touched &outside = fine.outside;
         uint64_t unknown[KINDS];
         for (uint32_t kind = 0; kind < KINDS; ++kind) unknown[kind] = totals.unknown[kind] + (options.counts ? outside.accesses[kind] : 0);
         if (!outside.nothing() || unknown[READ] || unknown[WRITE] || unknown[ATOMIC])

@@ -44,17 +44,20 @@ class Sanitizer {
     std::map<std::string, uint64_t> failures;
 };
 
-/* The part of a bank that travels: control, totals of every slot, leaves with their owners in front. */
+/* A bank's memory. What travels to the host lies together: totals of the used slots, the first slot's
+ * last; control; leaves in use. In front are totals of other slots, behind are other leaves. */
 struct BankLayout {
     uint32_t slots, pages, leaves, leaf_words, tallies;
 
-    size_t totals_at() const { return 256; }
-    size_t tallies_at() const { return totals_at() + slots * sizeof(Totals); }
-    size_t owners_at() const { return tallies_at() + tallies * sizeof(Tally); }
-    size_t leaves_at() const { return owners_at() + leaves * sizeof(Owner); }
+    size_t tallies_at() const { return 0; }
+    size_t totals_at(uint32_t slot) const { return tallies * sizeof(Tally) + (slots - 1 - slot) * sizeof(Totals); }
+    size_t control_at() const { return tallies * sizeof(Tally) + slots * sizeof(Totals); }
+    size_t leaves_at() const { return control_at() + 64; }
     size_t leaf_bytes() const { return leaf_words * 4ull; }
     size_t bytes() const { return leaves_at() + leaves * leaf_bytes(); }
     size_t page_words_bytes() const { return static_cast<size_t>(slots) * pages * 4; }
+    /* With tallies all must be copied. */
+    size_t travels_from(uint32_t used) const { return tallies ? 0 : totals_at(used - 1); }
 };
 
 class Bank {
@@ -70,13 +73,9 @@ class Bank {
     BankLayout layout{};
 
     /* The host's copy, and which parts of it are sound after a drain. */
-    const char *copy() const { return mirror; }
-    const BankControl &control() const { return *reinterpret_cast<const BankControl *>(mirror); }
-    const Totals &totals(uint32_t slot) const {
-        return reinterpret_cast<const Totals *>(mirror + layout.totals_at())[slot];
-    }
+    const BankControl &control() const { return *reinterpret_cast<const BankControl *>(mirror + layout.control_at()); }
+    const Totals &totals(uint32_t slot) const { return *reinterpret_cast<const Totals *>(mirror + layout.totals_at(slot)); }
     const Tally *tallies() const { return reinterpret_cast<const Tally *>(mirror + layout.tallies_at()); }
-    const Owner *owners() const { return reinterpret_cast<const Owner *>(mirror + layout.owners_at()); }
     const uint32_t *leaf(uint32_t number) const {
         return reinterpret_cast<const uint32_t *>(mirror + layout.leaves_at() + number * layout.leaf_bytes());
     }
@@ -106,10 +105,9 @@ class Bank {
             Slot &slot = slots[index];
             slot.id = index;
             slot.pages = device_pages + static_cast<size_t>(index) * layout.pages;
-            slot.totals = reinterpret_cast<Totals *>(device + layout.totals_at()) + index;
-            slot.bank = reinterpret_cast<BankControl *>(device);
+            slot.totals = reinterpret_cast<Totals *>(device + layout.totals_at(index));
+            slot.bank = reinterpret_cast<BankControl *>(device + layout.control_at());
             slot.tallies = reinterpret_cast<Tally *>(device + layout.tallies_at());
-            slot.owners = reinterpret_cast<Owner *>(device + layout.owners_at());
             slot.leaves = reinterpret_cast<uint32_t *>(device + layout.leaves_at());
             slot.page_count = layout.pages;
             slot.leaf_count = layout.leaves;
@@ -166,21 +164,18 @@ class Bank {
     /* Copy to the host what launches left, and clear it on the device. */
     bool drain(Sanitizer &call, Sanitizer_StreamHandle stream) {
         uint32_t guess = std::min(layout.leaves, last_leaves + last_leaves / 4 + 16);
-        size_t most = layout.leaves_at() + guess * layout.leaf_bytes();
-        bool sound = call("copy", call.library.copy_to_host, mirror, device, most, stream);
+        size_t from = layout.travels_from(used), to = layout.leaves_at() + guess * layout.leaf_bytes();
+        bool sound = call("copy", call.library.copy_to_host, mirror + from, device + from, to - from, stream);
         uint32_t leaves = std::min(control().leaves, layout.leaves);
-        if (sound && leaves > guess) {
-            size_t rest = layout.leaves_at() + leaves * layout.leaf_bytes() - most;
-            sound = call("copy", call.library.copy_to_host, mirror + most, device + most, rest, stream);
-        }
+        size_t end = layout.leaves_at() + leaves * layout.leaf_bytes();
+        if (sound && end > to) sound = call("copy", call.library.copy_to_host, mirror + to, device + to, end - to, stream);
         words.clear();
         if (sound && control().leaves > layout.leaves) { /* some pages bear the marks themselves */
             words.resize(static_cast<size_t>(used) * layout.pages);
             sound = call("copy", call.library.copy_to_host, words.data(), device_pages, words.size() * 4, stream);
         }
         last_leaves = leaves;
-        size_t touched = layout.leaves_at() + leaves * layout.leaf_bytes();
-        bool cleared = call("clearing", call.library.set_memory, device, 0, touched, stream) &&
+        bool cleared = call("clearing", call.library.set_memory, device + from, 0, end - from, stream) &&
                        call("clearing", call.library.set_memory, device_pages, 0, static_cast<size_t>(used) * layout.pages * 4, stream) &&
                        call("waiting", call.library.synchronize, stream);
         state = DRAINED;

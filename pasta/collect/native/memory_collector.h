@@ -144,7 +144,7 @@ class MemoryCollector {
     static inline MemoryCollector *instance = nullptr;
 
   private:
-    static constexpr int64_t LAST_WAIT = 5'000'000'000;
+    static constexpr int64_t LAST_WAIT = 5'000'000'000, WRITE_EVERY = 100'000'000;
 
     struct InFlight {
         MemoryContext *context = nullptr;
@@ -180,6 +180,7 @@ class MemoryCollector {
     std::atomic<bool> closed{false};
     MemoryRows rows;
     MemoryAnalyst analyst;
+    int64_t written = 0; /* when rows were last written */
     std::thread thread;
 
     static InFlight &in_flight() {
@@ -285,9 +286,17 @@ class MemoryCollector {
                 analyst.take(bank);
                 bank.bank->state = Bank::FREE;
             }
-            rows.write();
+            write_if_due();
             analyst.forget(inventory.clock());
         }
+    }
+
+    /* Full tables are written at once; what is less waits, as small batches are dear. */
+    void write_if_due() {
+        int64_t now = inventory.clock();
+        if (now - written < WRITE_EVERY) return;
+        written = now;
+        rows.write();
     }
 
     void add_device(int32_t device) {

@@ -137,15 +137,15 @@ class MemoryContext {
     size_t index(const Bank &bank) const { return static_cast<size_t>(&bank - banks.data()); }
 
     uint32_t leaf_words() const {
-        return mark_words(options.granule_shift) + (options.counts ? counter_words(options.granule_shift) : 0);
+        return OWNER_WORDS + mark_words(options.granule_shift) + (options.counts ? counter_words(options.granule_shift) : 0);
     }
 
     BankLayout layout(uint32_t page_count) const {
         uint32_t slots = std::clamp<uint32_t>(PAGE_WORD_BYTES / (page_count * 4ull), 4, MOST_SLOTS);
         BankLayout wanted{slots, page_count, 0, leaf_words(), options.tallies() ? TALLIES : 0};
         size_t share = options.device_bytes / BANKS - options.device_bytes / 16;
-        size_t rest = wanted.owners_at() + wanted.page_words_bytes() + slots * sizeof(Slot);
-        wanted.leaves = std::max<uint32_t>(64, share > rest ? static_cast<uint32_t>((share - rest) / (wanted.leaf_bytes() + sizeof(Owner))) : 0);
+        size_t rest = wanted.leaves_at() + wanted.page_words_bytes() + slots * sizeof(Slot);
+        wanted.leaves = std::max<uint32_t>(64, share > rest ? static_cast<uint32_t>((share - rest) / wanted.leaf_bytes()) : 0);
         return wanted;
     }
 
@@ -223,7 +223,7 @@ class MemoryContext {
         }
         result.launches.resize(std::min<size_t>(result.launches.size(), bank.used));
         uint32_t leaves = sound ? std::min(bank.control().leaves, bank.layout.leaves) : 0;
-        for (uint32_t leaf = 0; leaf < leaves; ++leaf) result.leaf_pages.push_back(pages.address(bank.owners()[leaf].page));
+        for (uint32_t leaf = 0; leaf < leaves; ++leaf) result.leaf_pages.push_back(pages.address(bank.leaf(leaf)[1]));
         if (!bank.page_words().empty())
             for (uint32_t page = 0; page < pages.size(); ++page) result.page_address.push_back(pages.address(page));
         if (sound) leaves_per_launch = std::max(1u, (bank.control().leaves + bank.used - 1) / bank.used);

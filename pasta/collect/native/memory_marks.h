@@ -52,16 +52,16 @@ class Marks {
         return sum;
     }
 
-    /* Call `visit(address, counters)` with each marked granule of [begin, end). */
-    template <class Visit> void each(uint64_t begin, uint64_t end, Visit visit) const {
+    /* Call `visit(block, counts)` with each block of [begin, end) that was accessed; blocks are numbered
+     * from address 0. */
+    template <class Visit> void each_block(uint64_t begin, uint64_t end, uint32_t block_shift, Visit visit) const {
         begin = std::max(begin, page);
         end = std::min(end, page + PAGE_BYTES);
-        if (begin >= end) return;
-        uint64_t first = (begin - page) >> shift, last = (end - 1 - page) >> shift;
-        for (uint64_t granule = first; granule <= last; ++granule) {
-            uint32_t word = words[granule / GRANULES_OF_WORD];
-            if (!word) granule |= GRANULES_OF_WORD - 1;
-            else if (mark(granule)) visit(page + (granule << shift), counters + granule * KINDS);
+        while (begin < end) {
+            uint64_t next = std::min(end, ((begin >> block_shift) + 1) << block_shift);
+            Touched touched = of(begin, next);
+            if (touched.accesses[READ] | touched.accesses[WRITE] | touched.accesses[ATOMIC]) visit(begin >> block_shift, touched.accesses);
+            begin = next;
         }
     }
 

@@ -42,7 +42,7 @@ struct MemoryOptions {
     bool events = false;
     bool written = true;        /* whether records become rows, or are only counted */
     uint32_t granule_shift = 9;
-    uint32_t block_shift = 12; /* of rows of blocks */
+    uint32_t block_shift = 16; /* of rows of blocks */
     uint64_t device_bytes = 64ull << 20; /* of each context */
     uint64_t wait_ms = 2000;
     LaunchRange launches, blocks;
@@ -59,7 +59,7 @@ struct MemoryOptions {
         options.events = text("events") == "yes";
         options.written = text("records") != "counted";
         options.granule_shift = shift_of(text("granularity"), options.granule_shift);
-        options.block_shift = std::max(shift_of(text("block"), 12), options.granule_shift);
+        options.block_shift = std::max(shift_of(text("block"), 16), options.granule_shift);
         options.device_bytes = number_of(text("device_bytes"), options.device_bytes);
         options.wait_ms = number_of(text("wait_ms"), options.wait_ms);
         options.launches = LaunchRange::from(text("launches"));

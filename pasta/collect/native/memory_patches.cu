@@ -112,7 +112,9 @@ DEVICE uint32_t make_leaf(Slot *slot, uint32_t page) {
     uint32_t leaf = atomicAdd(&slot->bank->leaves, 1u);
     uint32_t state = WHOLE_PAGE;
     if (leaf < slot->leaf_count) {
-        slot->owners[leaf] = {slot->id, page};
+        uint32_t *owner = slot->leaves + static_cast<uint64_t>(leaf) * slot->leaf_words;
+        owner[0] = slot->id;
+        owner[1] = page;
         state = leaf + LEAF;
     } else {
         add(&slot->totals->without_leaf, 1);
@@ -143,7 +145,7 @@ template <class Does> DEVICE void mark(Slot *slot, uint64_t address, Kind kind, 
     uint32_t state = page_state(slot, page);
     uint32_t marks = marks_of(kind);
     if (state & WHOLE_PAGE) return set_mark(&slot->pages[page], marks);
-    uint32_t *leaf = slot->leaves + static_cast<uint64_t>(state - LEAF) * slot->leaf_words;
+    uint32_t *leaf = slot->leaves + static_cast<uint64_t>(state - LEAF) * slot->leaf_words + OWNER_WORDS;
     uint32_t in_page = static_cast<uint32_t>(address) & ((1u << PAGE_SHIFT) - 1);
     uint32_t granule = in_page >> slot->granule_shift;
     set_mark(&leaf[granule / GRANULES_OF_WORD], marks << granule % GRANULES_OF_WORD * 2);
@@ -200,11 +202,13 @@ DEVICE void put(HeadPart *part, uint32_t first, uint32_t second, uint32_t third,
     *reinterpret_cast<uint4 *>(part) = make_uint4(first, second, third, lap);
 }
 
-DEVICE void put_head(const Slot *slot, Record *record, uint32_t lanes, uint32_t offset, uint64_t base, uint32_t bytes, uint32_t what, uint32_t lap) {
+DEVICE void put_head(const Slot *slot, Record *record, uint32_t lanes, uint32_t offset, uint64_t base, uint32_t bytes,
+                     uint32_t what, uint64_t request, uint32_t lap) {
     put(&record->head[0], lanes, offset, slot->launch, lap);
     put(&record->head[1], static_cast<uint32_t>(base), static_cast<uint32_t>(base >> 32), bytes, lap);
     uint64_t block = block_of_grid();
     put(&record->head[2], static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32) << 8 | warp_of_block(), what, lap);
+    put(&record->head[3], static_cast<uint32_t>(request), static_cast<uint32_t>(request >> 32), 0, lap);
 }
 
 /* Take the next record of the ring; called by one lane for `accesses`. */
@@ -222,6 +226,7 @@ DEVICE void record(Slot *slot, uint64_t pc, uint32_t what, uint64_t address, uin
         if (block < slot->first_block || block > slot->last_block) return;
     }
     uint32_t active = __activemask(), left = active;
+    uint64_t request = NO_RECORD; /* the place of the first record of this access */
     do {
         uint64_t base = __shfl_sync(active, address, __ffs(left) - 1);
         auto distance = static_cast<int64_t>(address - base);
@@ -230,11 +235,12 @@ DEVICE void record(Slot *slot, uint64_t pc, uint32_t what, uint64_t address, uin
         left &= ~lanes;
         uint64_t place = leader ? take_record(slot, __popc(lanes)) : 0;
         place = __shfl_sync(active, place, __ffs(lanes) - 1);
+        if (request == NO_RECORD) request = place;
         if (place == NO_RECORD || !(lanes >> lane_of_warp() & 1)) continue;
         uint32_t lap = static_cast<uint32_t>(place >> RING_RECORDS_SHIFT) + 1;
         Record *mine = slot->records + (place & (RING_RECORDS - 1));
         *reinterpret_cast<uint2 *>(&mine->lane[lane_of_warp()]) = make_uint2(static_cast<uint32_t>(distance), lap);
-        if (leader) put_head(slot, mine, lanes, static_cast<uint32_t>(pc - slot->code), base, bytes, left ? what | RECORD_CONTINUES : what, lap);
+        if (leader) put_head(slot, mine, lanes, static_cast<uint32_t>(pc - slot->code), base, bytes, what, request, lap);
     } while (left);
 }
 

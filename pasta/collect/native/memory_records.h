@@ -2,15 +2,13 @@
 #ifndef PASTA_MEMORY_RECORDS_H
 #define PASTA_MEMORY_RECORDS_H
 
-#include "memory_state.h"
-#include "table_writer.h"
+#include "memory_rows.h"
 
 #include <emmintrin.h>
 
 #include <array>
 #include <atomic>
 #include <thread>
-#include <unordered_map>
 
 namespace pasta {
 
@@ -19,7 +17,7 @@ class RecordReader {
     std::atomic<uint64_t> accesses{0};
 
     RecordReader(const char *folder, int32_t rank, int32_t its_device, const Record *ring_of_records, RingHost *ring_host, bool rows_wanted)
-        : ring(folder, rank), device(its_device), records(ring_of_records), host(ring_host), wanted(rows_wanted),
+        : ring(folder, rank, RING_PATIENCE), device(its_device), records(ring_of_records), host(ring_host), wanted(rows_wanted),
           thread([this] { run(); }) {}
 
     /* Read up to `head` records, for at most so long; return how many are missing. */
@@ -36,7 +34,6 @@ class RecordReader {
 
   private:
     static constexpr uint64_t NOT_YET = UINT64_MAX;
-    static constexpr uint64_t MOST_WAIT = 10'000'000'000; /* for a receiver that does not move */
     static constexpr uint64_t TOGETHER = 256; /* records between looks at the clock, and tellings of the tail */
     Ring ring;
     const int32_t device;
@@ -45,9 +42,6 @@ class RecordReader {
     const bool wanted;
     uint64_t tail = 0;
     std::atomic<uint64_t> last{NOT_YET}, until{0};
-    std::unordered_map<uint32_t, uint64_t> requests; /* launch -> accesses of warps so far */
-    uint32_t launch = 0;
-    uint64_t *request = nullptr;
     Table<int32_t, uint64_t, uint64_t, uint8_t, uint32_t, uint64_t, uint32_t, uint8_t, uint8_t, uint32_t, uint64_t> rows{
         "access", "device", "launch_id", "request", "lane", "pc", "address", "bytes", "op", "space", "warp", "block"};
     std::thread thread; /* last, as it uses all the above */
@@ -62,18 +56,11 @@ class RecordReader {
                 host->tail = tail;
                 continue;
             }
-            flush();
+            rows.write(ring);
             uint64_t end = last.load();
             if (end != NOT_YET && (tail >= end || pasta_clock(CLOCK_MONOTONIC) > until.load())) return;
             usleep(20);
         }
-    }
-
-    /* Write what has gathered; while the ring is full, kernels wait rather than lose accesses. */
-    void flush() {
-        for (uint64_t give_up = pasta_clock(CLOCK_MONOTONIC) + MOST_WAIT; !ring.has_room() && pasta_clock(CLOCK_MONOTONIC) < give_up;)
-            usleep(200);
-        rows.write(ring);
     }
 
     uint32_t lap() const { return static_cast<uint32_t>(tail >> RING_RECORDS_SHIFT) + 1; }
@@ -95,32 +82,31 @@ class RecordReader {
 
     bool take() {
         const Record &record = records[tail & (RING_RECORDS - 1)];
-        Words first, second, third;
-        if (!read(record.head[0], first) || !read(record.head[1], second) || !read(record.head[2], third)) return false;
+        Words first, second, third, fourth;
+        if (!read(record.head[0], first) || !read(record.head[1], second) || !read(record.head[2], third) || !read(record.head[3], fourth))
+            return false;
         uint32_t distances[32];
         for (uint32_t left = first[0]; left; left &= left - 1) {
             auto lane = static_cast<uint32_t>(__builtin_ctz(left));
             if (!read(record.lane[lane], distances[lane])) return false;
         }
         accesses.store(accesses.load(std::memory_order_relaxed) + static_cast<uint64_t>(__builtin_popcount(first[0])), std::memory_order_relaxed);
-        if (wanted) write(first, second, third, distances);
+        if (wanted) write(first, second, third, fourth, distances);
         ++tail;
         return true;
     }
 
-    void write(const Words &first, const Words &second, const Words &third, const uint32_t *distances) {
+    void write(const Words &first, const Words &second, const Words &third, const Words &fourth, const uint32_t *distances) {
         uint32_t what = third[2];
         uint64_t base = second[0] | static_cast<uint64_t>(second[1]) << 32;
         uint64_t block = third[0] | static_cast<uint64_t>(third[1] >> 8) << 32;
-        if (rows.size() + 32 > rows.MOST_ROWS) flush();
-        if (!request || launch != first[2]) request = &requests[launch = first[2]];
+        uint64_t request = fourth[0] | static_cast<uint64_t>(fourth[1]) << 32;
         for (uint32_t left = first[0]; left; left &= left - 1) {
             auto lane = static_cast<uint32_t>(__builtin_ctz(left));
             uint64_t address = base + static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(distances[lane])));
-            rows.add(ring, device, launch, *request, static_cast<uint8_t>(lane), first[1], address, second[2],
+            rows.add(ring, device, first[2], request, static_cast<uint8_t>(lane), first[1], address, second[2],
                      static_cast<uint8_t>(what & 0xF), static_cast<uint8_t>(what >> 4 & 0xF), third[1] & 0xFF, block);
         }
-        if (!(what & RECORD_CONTINUES)) ++*request;
     }
 };
 

@@ -9,6 +9,9 @@
 
 namespace pasta {
 
+/* A receiver that stands still for so long is waited for no more, and what it has no room for is dropped. */
+constexpr uint64_t RING_PATIENCE = 10'000'000'000;
+
 struct KernelOfLaunch {
     std::string name; /* demangled */
     uint64_t code = 0, code_bytes = 0;
@@ -28,7 +31,7 @@ struct Launch {
 
 class MemoryRows {
   public:
-    MemoryRows(const char *folder, int32_t rank, int64_t clock_offset) : ring(folder, rank), offset(clock_offset) {
+    MemoryRows(const char *folder, int32_t rank, int64_t clock_offset) : ring(folder, rank, RING_PATIENCE), offset(clock_offset) {
         for (uint32_t space = 0; space < SPACES; ++space) spaces[space] = text(space_name(space));
         unknown = text("unknown");
         tensor = text("tensor");

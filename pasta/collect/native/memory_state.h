@@ -69,11 +69,6 @@ PASTA_EVERYWHERE constexpr uint64_t tally_key(uint32_t slot, uint32_t event, uin
     return static_cast<uint64_t>(slot) << 48 | static_cast<uint64_t>(event & 0xFF) << 40 | (offset & 0xFFFFFFFFFFull);
 }
 
-/* A leaf's owner. */
-struct Owner {
-    uint32_t slot, page;
-};
-
 struct BankControl {
     uint32_t leaves;      /* taken from the pool, also beyond its end */
     uint32_t tallies_lost;
@@ -101,9 +96,8 @@ struct alignas(8) LanePart {
     uint32_t lap;
 };
 struct Record {
-    HeadPart head[3]; /* lanes, offset, launch; base, bytes; block, warp, what */
+    HeadPart head[4]; /* lanes, offset, launch; base, bytes; block, warp, what; request */
     LanePart lane[32];
-    uint32_t unused[4];
 };
 static_assert(sizeof(Record) == 320, "whole lines of 64 bytes");
 constexpr uint32_t RING_RECORDS_SHIFT = 17;
@@ -111,7 +105,6 @@ constexpr uint64_t RING_RECORDS = 1ull << RING_RECORDS_SHIFT;
 constexpr uint32_t RING_TRIES = 1u << 20; /* some seconds */
 constexpr uint32_t PREFETCH = 3;          /* an operation beside the kinds */
 constexpr uint64_t NO_RECORD = ~0ull;
-constexpr uint32_t RECORD_CONTINUES = 1u << 8; /* the next record has more lanes of the same access */
 
 struct RingControl { /* on the device */
     uint64_t head, known_tail, dropped_accesses, waits;
@@ -129,7 +122,6 @@ struct Slot {
     uint32_t *pages;           /* page number -> what this launch knows of it */
     Totals *totals;
     BankControl *bank;
-    Owner *owners;
     uint32_t *leaves;
     Tally *tallies;
     const TensorMap *tensor_maps;
@@ -141,14 +133,16 @@ struct Slot {
     uint32_t launch;           /* low bits of the launch's number, for records */
     uint32_t page_count;       /* pages that have a number */
     uint32_t leaf_count;       /* leaves of the pool */
-    uint32_t leaf_words;       /* size of a leaf */
+    uint32_t leaf_words;       /* size of a leaf, its owner included */
     uint32_t granule_shift;
     uint32_t every_space;      /* whether memory other than global is looked at */
     uint32_t some_blocks;      /* whether only these blocks of the grid are recorded: */
     uint64_t first_block, last_block;
 };
 
-/* A leaf: two bits for each granule, then at levels that count its reads, writes and atomics. */
+/* A leaf: the slot and the page that it belongs to, two bits for each granule, then at levels that
+ * count its reads, writes and atomics. */
+constexpr uint32_t OWNER_WORDS = 2;
 PASTA_EVERYWHERE constexpr uint32_t mark_words(uint32_t granule_shift) {
     return (1u << (PAGE_SHIFT - granule_shift)) / GRANULES_OF_WORD;
 }

@@ -15,19 +15,16 @@ class Ring {
   public:
     Interned text;
 
-    Ring(const char *folder, int32_t rank) { failed = pasta_ring_open(&ring, folder, rank); }
+    /* `patience`: for how many ns a full ring is waited for, beyond what the channel asks of everybody. */
+    Ring(const char *folder, int32_t rank, uint64_t its_patience = 0) : patience(its_patience) {
+        failed = pasta_ring_open(&ring, folder, rank);
+    }
     ~Ring() { pasta_ring_close(&ring); }
     Ring(const Ring &) = delete;
     Ring &operator=(const Ring &) = delete;
 
     int error() const { return failed; }
 
-    /* Whether a batch can be written now. */
-    bool has_room() const {
-        if (!ring.header) return true;
-        uint64_t released = __atomic_load_n(&ring.header->released, __ATOMIC_ACQUIRE);
-        return ring.next - released + 1 < ring.header->slots || __atomic_load_n(&ring.header->closed, __ATOMIC_RELAXED);
-    }
     bool of_this_process() const { return ring.pid == getpid(); }
 
     uint32_t text_id(std::string_view value) {
@@ -38,13 +35,27 @@ class Ring {
     int column(int table, const char *name) const { return pasta_find_column(&ring, table, name); }
 
     void write(int table, const std::vector<pasta_column> &columns, size_t rows) {
+        wait_for_room();
         write_texts();
         pasta_write(&ring, table, columns.data(), columns.size(), rows);
     }
 
   private:
     pasta_ring ring;
+    const uint64_t patience;
     int failed;
+
+    bool has_room() const {
+        uint64_t released = __atomic_load_n(&ring.header->released, __ATOMIC_ACQUIRE);
+        return ring.next - released + 2 < ring.header->slots;
+    }
+
+    void wait_for_room() const {
+        if (!patience || !ring.header || ring.header->slots == 0) return;
+        uint64_t give_up = pasta_clock(CLOCK_MONOTONIC) + patience;
+        while (!has_room() && !__atomic_load_n(&ring.header->closed, __ATOMIC_RELAXED) && pasta_clock(CLOCK_MONOTONIC) < give_up)
+            usleep(200);
+    }
 
     void write_texts() {
         Interned::Pending pending = text.take();
@@ -108,8 +119,6 @@ template <class... Numbers> class Table {
         column.valid.back() = 0;
         column.nulls = true;
     }
-
-    size_t size() const { return rows; }
 
     void write(Ring &ring) {
         if (!rows) return;
