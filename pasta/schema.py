@@ -457,14 +457,16 @@ FILLED_BY: dict[str, str] = {
     "collective": _TIMELINE,
     "device": _TIMELINE,
     "span": f"{_RECORDER} or a PyTorch profiler trace (pasta import FILE)",
-    "memory": f"{_RECORDER} or a PyTorch profiler trace with profile_memory=True",
-    "touch": f"{_RECORDER}:touch",
+    "memory": (
+        f"{_RECORDER} or --with cuda.memory, or a PyTorch profiler trace with profile_memory=True"
+    ),
+    "touch": f"{_RECORDER}:touch (operators) or --with cuda.memory (kernels)",
     "process": "every collector and importer",
     "thread": "every collector and importer",
     "frame": "a PyTorch profiler trace with call stacks",
     "loss": "every collector and importer that lost something",
-    "access": "a memory-access collector",
-    "event": "a device-event collector",
+    "access": "pasta collect --with cuda.memory:access",
+    "event": "pasta collect --with cuda.memory --events",
     "metric": (
         "pasta collect --with cuda.counters (launches) or --with nvml (devices over time),"
         " or raw pages of Nsight Compute (pasta import FILE.csv)"
