@@ -79,7 +79,7 @@ class MemoryAnalyst {
     /* What a launch did, at one granularity: its allocations, its tensors, and what is in none. */
     struct Account {
         Sums objects, tensors;
-        Touched outside, in_objects, in_tensors;
+        Touched outside, in_objects, in_tensors, outside_tensors;
     };
 
     MemoryRows &rows;
@@ -103,21 +103,42 @@ class MemoryAnalyst {
         if (totals.without_leaf) add_whole_pages(drained, slot, launch, whole);
         write_objects(launch, fine, granule(), options.counts);
         write_objects(launch, whole, 1u << PAGE_SHIFT, false);
-        write_outside_tensors(launch, fine);
+        if (!fine.outside_tensors.nothing())
+            rows.add_object(launch, rows.tensor_space(), 0, granule(), fine.outside_tensors, options.counts);
         write_totals(launch, totals, fine, whole);
     }
 
     void add_page(const Launch &launch, const Marks &marks, uint64_t page, Account &account) {
-        uint64_t end = page + PAGE_BYTES, next = page;
-        objects.each(page, end, launch.moment, [&](const Life &life) {
-            if (life.begin > next) account.outside += marks.of(next, life.begin);
-            next = std::max(next, life.end);
+        uint64_t end = page + PAGE_BYTES;
+        auto outside = [&](uint64_t from, uint64_t to) { account.outside += marks.of(from, to); };
+        each_life(objects, page, end, launch.moment, outside, [&](const Life &life) {
             add_life(marks, life, account.objects, account.in_objects);
             if (options.counts) add_blocks(launch, marks, life);
         });
-        if (next < end) account.outside += marks.of(next, end);
         if (tensors.empty()) return;
-        tensors.each(page, end, launch.moment, [&](const Life &life) { add_life(marks, life, account.tensors, account.in_tensors); });
+        auto untyped = [&](uint64_t from, uint64_t to) { add_outside_tensors(launch, marks, from, to, account); };
+        each_life(tensors, page, end, launch.moment, untyped, [&](const Life &life) { add_life(marks, life, account.tensors, account.in_tensors); });
+    }
+
+    /* Call `inside` with each object of a range, and `between` with each gap, less granules that an
+     * object has a part of. */
+    template <class Between, class Inside>
+    void each_life(const Lives &lives, uint64_t begin, uint64_t end, uint64_t moment, Between between, Inside inside) const {
+        uint64_t next = begin, mask = granule() - 1ull;
+        lives.each(begin, end, moment, [&](const Life &life) {
+            uint64_t gap_end = life.begin & ~mask;
+            if (next < gap_end) between(next, gap_end);
+            next = std::max(next, (life.end + mask) & ~mask);
+            inside(life);
+        });
+        if (next < end) between(next, end);
+    }
+
+    /* What lies in an allocation and in no tensor. */
+    void add_outside_tensors(const Launch &launch, const Marks &marks, uint64_t from, uint64_t to, Account &account) {
+        objects.each(from, to, launch.moment, [&](const Life &life) {
+            account.outside_tensors += marks.of(std::max(from, life.begin), std::min(to, life.end));
+        });
     }
 
     static void add_life(const Marks &marks, const Life &life, Sums &sums, Touched &all) {
@@ -152,14 +173,6 @@ class MemoryAnalyst {
     void write_objects(const Launch &launch, const Account &account, uint32_t granularity, bool counted) {
         for (const Sums *sums : {&account.objects, &account.tensors})
             for (auto &[object, sum] : *sums) rows.add_object(launch, sum.space, object, granularity, sum.touched, counted);
-    }
-
-    /* What lies in an allocation and in no tensor; of whole pages nobody knows. */
-    void write_outside_tensors(const Launch &launch, const Account &fine) {
-        if (tensors.empty()) return;
-        Touched rest = fine.in_objects;
-        rest -= fine.in_tensors;
-        if (!rest.nothing()) rows.add_object(launch, rows.tensor_space(), 0, granule(), rest, options.counts);
     }
 
     void write_totals(const Launch &launch, const Totals &totals, const Account &fine, const Account &whole) {

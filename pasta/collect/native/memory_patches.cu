@@ -211,6 +211,9 @@ DEVICE void put_head(const Slot *slot, Record *record, uint32_t lanes, uint32_t 
     put(&record->head[3], static_cast<uint32_t>(request), static_cast<uint32_t>(request >> 32), 0, lap);
 }
 
+/* As the table `access` has them: 3 stands for generic accesses, which are resolved here. */
+DEVICE uint32_t code_of(Space space) { return space == REMOTE_SHARED ? 4 : space; }
+
 /* Take the next record of the ring; called by one lane for `accesses`. */
 DEVICE uint64_t take_record(Slot *slot, uint32_t accesses) {
     uint64_t place = atomicAdd(reinterpret_cast<Count *>(&slot->ring->head), 1ull);
@@ -267,7 +270,7 @@ DEVICE void access_near(void *data, uint64_t pc, Space space, uint64_t address, 
     if (!slot) return;
     uint32_t active = __activemask(), lane = lane_of_warp();
     if (leads(active, lane)) count_near(slot, space, kind, bytes, __popc(active));
-    if (Does::records) record(slot, pc, space << 4 | kind, address, bytes);
+    if (Does::records) record(slot, pc, code_of(space) << 4 | kind, address, bytes);
 }
 
 /* The shared memory at the other end of an asynchronous copy. */
