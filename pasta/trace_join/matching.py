@@ -16,6 +16,8 @@ STREAM = ["device", "context", "stream"]
 _SIZES = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
 _CODED = ["name", *_SIZES]
 _MOST_COMBINATIONS = 1 << 22
+_NUMBERS = (*PROCESS, *STREAM, "memory_context", "memory_stream")
+_PAIRED_STREAMS = {name: pl.Int32 if name in ("rank", "device") else pl.Int64 for name in _NUMBERS}
 
 Process = tuple[int, int]
 """Rank and pid."""
@@ -83,12 +85,11 @@ def match(timeline: Trace, memory: Trace) -> Matching:
         for device in sorted(d for r, p, d in streams if (r, p) == (rank, pid)):
             theirs_there = memory_streams.get((rank, memory_pid, device), [])
             _match_streams((rank, pid, device), streams[rank, pid, device], theirs_there, found)
-    names = [*PROCESS, *STREAM, "memory_context", "memory_stream"]
     return Matching(
         ours,
         theirs,
         processes,
-        pl.DataFrame(found.streams, schema=dict.fromkeys(names, pl.Int64), orient="row"),
+        pl.DataFrame(found.streams, schema=_PAIRED_STREAMS, orient="row"),
         np.concatenate(found.rows),
         np.concatenate(found.memory_rows),
         found.doubtful,

@@ -103,16 +103,20 @@ def _matched(matching: Matching) -> pl.DataFrame:
 def _numbered(
     launches: pl.DataFrame, matched: pl.DataFrame, largest: dict[str, int]
 ) -> pl.DataFrame:
-    """Return the memory run's launches of a process with their ids there."""
+    """Return the memory run's launches of a process with their ids there.
+
+    Where several kernels have one correlation there, as those of a graph, the first launch has it.
+    """
     ids = matched.select("memory_launch_id", "launch_id", "correlation", matched=pl.lit(value=True))
     found = launches.select(memory_launch_id="launch_id").sort("memory_launch_id")
     found = found.join(ids, on="memory_launch_id", how="left", maintain_order="left")
     lacking = pl.col("launch_id").is_null()
+    first = pl.when(pl.col("correlation").is_first_distinct()).then("correlation").otherwise(0)
     number = lacking.cum_sum().cast(pl.UInt64)
     return found.with_columns(
         pl.col("matched").fill_null(value=False),
         launch_id=pl.coalesce("launch_id", number + largest.get("launch_id", 0)),
-        correlation=pl.coalesce("correlation", number + largest.get("correlation", 0)),
+        correlation=pl.when(lacking).then(number + largest.get("correlation", 0)).otherwise(first),
     )
 
 

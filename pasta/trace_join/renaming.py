@@ -77,17 +77,14 @@ class Renaming:
         return rows.filter(pl.Series(found)).with_columns(there)
 
     def caused(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return calls with the `correlation` there, once each; 0 where it caused no launch.
+        """Return calls with the `correlation` there; 0 where they caused nothing.
 
         In a memory run the correlation of a call is the id of its launch.
         """
         place, found = self._places(rows["correlation"])
         there = np.zeros(rows.height, dtype=np.uint64)
         there[found] = self.launches["correlation"].to_numpy()[place[found]]
-        called = rows.with_columns(correlation=pl.Series(there))
-        return called.filter(
-            (pl.col("correlation") == 0) | pl.col("correlation").is_first_distinct()
-        )
+        return rows.with_columns(correlation=pl.Series(there))
 
     def unmatched(self, kernels: pl.DataFrame) -> pl.DataFrame:
         """Return those kernels that the timeline run lacks, in its streams and without durations."""
