@@ -34,6 +34,10 @@ ENGINES: dict[str, type[Engine]] = {"auto": CpuEngine, "cpu": CpuEngine}
 TraceLike = str | Path | Trace
 
 
+_NVIDIA = Path("/dev/nvidiactl")
+"""The device file that is there where NVIDIA's driver runs."""
+
+
 def open(path: str | Path) -> Trace:  # noqa: A001 (called as pasta.open)
     """Open a trace: a folder that pasta wrote, or a trace file, imported into a cache once.
 
@@ -135,16 +139,21 @@ def run_tool(
 def collectors_of(tool: str, parameters: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Return the collectors, with their levels, that one execution needs for a tool's inputs.
 
+    A tool may name them itself (`collect`); else the tables that it requires decide.
+
     Raises:
         ConfigError: the tool is wrong.
         CollectError: no collector fills a table that it requires.
     """
-    from pasta.collect.collectors import collectors_for
+    from pasta.collect.collectors import collectors_for, parse_with
 
-    _, graph = check(tool, parameters)
+    config, graph = check(tool, parameters)
+    if config.collect:
+        return parse_with([config.collect])
     inputs = graph.inputs.values()
     required = {given.table for given in inputs if not given.optional}
-    return collectors_for(required, {given.table for given in inputs} - required)
+    optional = {given.table for given in inputs} - required
+    return collectors_for(required, optional, nvidia=_NVIDIA.exists())
 
 
 def live_graph(tool: str, parameters: Mapping[str, Any] | None = None) -> LiveGraph:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import pasta
+from pasta import api
 from pasta.errors import ConfigError, PastaError, TraceError
 from tests.copies import run_python
 
@@ -143,3 +144,8 @@ def failure(folder: Path, code: str) -> str:
     result = run_python(folder, "-c", code)
     assert result.returncode != 0
     return result.stderr
+
+
+def test_a_tool_says_what_is_collected_for_it():
+    assert api.collectors_of("hot_memory") == {"cuda.memory": "counts", "torch": "operators"}
+    assert api.collectors_of("memory_timeline") == {"torch": "operators"}

@@ -345,6 +345,14 @@ NOTHING_SELECTED = {
     "counters": None,
     "ranges": (),
     "period_seconds": 0.1,
+    "granularity": None,
+    "block": None,
+    "launches": "",
+    "blocks": "",
+    "all_spaces": False,
+    "instructions": False,
+    "events": False,
+    "device_memory": None,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pasta.errors import CollectError, did_you_mean
@@ -249,29 +249,50 @@ def _check_interfaces(chosen: Chosen) -> None:
         holders[interface] = f"{name}:{level}"
 
 
-def collectors_for(required: Iterable[str], optional: Iterable[str]) -> Chosen:
-    """Return the cheapest level that fills all `required` tables and most `optional` ones.
+def collectors_for(
+    required: Iterable[str], optional: Iterable[str], *, nvidia: bool = False
+) -> Chosen:
+    """Return the cheapest collectors that fill all `required` tables and most `optional` ones.
+
+    Args:
+        required: tables that must be filled.
+        optional: tables that are welcome; they decide only where none is required.
+        nvidia: whether the machine has NVIDIA cards: then CUDA's own collectors, which need no
+            PyTorch, come before its profiler, and PyTorch's operators are recorded beside them.
 
     Raises:
-        CollectError: no collector fills one of them, or no single level fills all.
+        CollectError: no collector fills one of them, or none fills all in one execution.
     """
     wanted = set(required) - ALWAYS
     hoped = set(optional) - ALWAYS
     if not wanted and not hoped:
         return dict(DEFAULT)
-    best: tuple[int, Chosen] | None = None
-    for collector in COLLECTORS.values():
-        if collector.by_name_only:
-            continue
-        for name, level in collector.levels.items():
-            filled = level.tables | level.maybe
-            if wanted <= filled:
-                score = len(hoped & filled) if not wanted else 0
-                if best is None or score > best[0]:
-                    best = (score, {collector.name: name})
-    if best is None:
+    candidates = list(_candidates(nvidia=nvidia))
+    fitting = [(chosen, filled) for chosen, filled in candidates if wanted <= filled]
+    if not fitting:
         raise CollectError(
             f"no collector fills {', '.join(sorted(wanted))} in one execution;"
             " choose with --with, or give the tool a trace: --trace DIR"
         )
-    return best[1]
+    if wanted:
+        return fitting[0][0]
+    return max(fitting, key=lambda candidate: len(hoped & candidate[1]))[0]
+
+
+def _candidates(*, nvidia: bool) -> Iterator[tuple[Chosen, frozenset[str]]]:
+    """Yield choices of collectors with the tables that they fill, in the order of preference."""
+    operators = COLLECTORS["torch"].levels["operators"]
+    yield dict(DEFAULT), operators.tables | operators.maybe
+    if nvidia:
+        for name in ("cuda", "cuda.memory"):
+            for level, filled in _filled(name):
+                yield {name: level, **DEFAULT}, filled | operators.tables
+    for name, collector in COLLECTORS.items():
+        if not collector.by_name_only:
+            for level, filled in _filled(name):
+                yield {name: level}, filled
+
+
+def _filled(name: str) -> Iterator[tuple[str, frozenset[str]]]:
+    for level, about in COLLECTORS[name].levels.items():
+        yield level, about.tables | about.maybe

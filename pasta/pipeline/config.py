@@ -79,7 +79,7 @@ class IncludeConfig:
 
 @dataclass(frozen=True)
 class ToolConfig:
-    """A tool as YAML declares it."""
+    """A tool as YAML declares it; `collect` is what `-- COMMAND` records for it, as `--with` says."""
 
     name: str
     about: str
@@ -90,6 +90,7 @@ class ToolConfig:
     parquet: tuple[str, ...]
     include: Mapping[str, IncludeConfig] = field(default_factory=dict)
     report_function: str | None = None
+    collect: str | None = None
     path: Path | None = None
 
 
@@ -126,7 +127,9 @@ def read_yaml(text: str) -> Any:
 def parse_config(document: Any) -> ToolConfig:
     """Turn a parsed YAML document into a tool."""
     top = _mapping(document, "the file")
-    known = "version tool about inputs parameters include stages report report_function outputs"
+    known = (
+        "version tool about collect inputs parameters include stages report report_function outputs"
+    )
     _known_keys(top, set(known.split()), "")
     version = top.get("version")
     if version != CONFIG_VERSION or type(version) is not int:
@@ -150,6 +153,7 @@ def parse_config(document: Any) -> ToolConfig:
             for i, name in enumerate(_list(outputs.get("parquet", []), "outputs.parquet"))
         ),
         report_function=None if function is None else _text(function, "report_function"),
+        collect=None if "collect" not in top else _text(top["collect"], "collect"),
     )
 
 

@@ -51,3 +51,15 @@ def test_what_no_collector_fills_is_one_line():
     with pytest.raises(CollectError, match="pc_sample") as caught:
         collectors_for(["pc_sample", "touch"], [])
     assert "\n" not in str(caught.value)
+
+
+def test_on_nvidia_cards_cuda_comes_before_the_profiler_of_pytorch():
+    assert collectors_for(["kernel"], [], nvidia=True) == {"cuda": "kernels", "torch": "operators"}
+    assert collectors_for(["kernel", "sync"], [], nvidia=True)["cuda"] == "calls"
+    assert collectors_for(["touch", "memory"], [], nvidia=True) == {
+        "cuda.memory": "touch",
+        "torch": "operators",
+    }
+    assert collectors_for(["access"], [], nvidia=True)["cuda.memory"] == "access"
+    assert collectors_for(["span", "memory"], [], nvidia=True) == DEFAULT
+    assert collectors_for(["kernel"], []) == {"torch": "timeline"}

@@ -11,6 +11,7 @@ GOOD = """
 version: 1
 tool: example
 about: An example.
+collect: cuda:calls,torch
 inputs:
   kernels: {table: kernel}
   copies: {table: copy, optional: true, run: before}
@@ -39,6 +40,7 @@ def test_reads_everything():
     assert config.stages["both"].sources == {"left": "named", "right": "copies"}
     assert [item.kind for item in config.report] == ["finding", "table"]
     assert config.parquet == ("both",)
+    assert config.collect == "cuda:calls,torch"
 
 
 @pytest.mark.parametrize(

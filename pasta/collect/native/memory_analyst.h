@@ -79,7 +79,7 @@ class MemoryAnalyst {
     /* What a launch did, at one granularity: its allocations, its tensors, and what is in none. */
     struct Account {
         Sums objects, tensors;
-        Touched outside, in_objects, in_tensors, outside_tensors;
+        Touched outside, in_objects, outside_tensors;
     };
 
     MemoryRows &rows;
@@ -112,12 +112,12 @@ class MemoryAnalyst {
         uint64_t end = page + PAGE_BYTES;
         auto outside = [&](uint64_t from, uint64_t to) { account.outside += marks.of(from, to); };
         each_life(objects, page, end, launch.moment, outside, [&](const Life &life) {
-            add_life(marks, life, account.objects, account.in_objects);
+            account.in_objects += add_life(marks, life, account.objects);
             if (options.counts) add_blocks(launch, marks, life);
         });
         if (tensors.empty()) return;
         auto untyped = [&](uint64_t from, uint64_t to) { add_outside_tensors(launch, marks, from, to, account); };
-        each_life(tensors, page, end, launch.moment, untyped, [&](const Life &life) { add_life(marks, life, account.tensors, account.in_tensors); });
+        each_life(tensors, page, end, launch.moment, untyped, [&](const Life &life) { add_life(marks, life, account.tensors); });
     }
 
     /* Call `inside` with each object of a range, and `between` with each gap, less granules that an
@@ -141,13 +141,13 @@ class MemoryAnalyst {
         });
     }
 
-    static void add_life(const Marks &marks, const Life &life, Sums &sums, Touched &all) {
+    static Touched add_life(const Marks &marks, const Life &life, Sums &sums) {
         Touched touched = marks.of(life.begin, life.end);
-        if (touched.nothing()) return;
+        if (touched.nothing()) return touched;
         Sum &sum = sums[life.id];
         sum.touched += touched;
         sum.space = life.space;
-        all += touched;
+        return touched;
     }
 
     /* Blocks are numbered from the one in which the object begins. */
