@@ -42,6 +42,8 @@ SLOTS, SLOT_BYTES = 64, 1 << 17
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
+_OF_DEVICES = frozenset({"cuda", "cuda.memory"})
+"""Collectors of kernels that CUDA loads into the program, whether it is Python or not."""
 _OUTLIVED = "processes that outlive the command: recorded up to its end"
 _SILENT = (
     "no process of the command imported torch or pasta, or did so under python -I, -E or -S:"
@@ -236,8 +238,8 @@ class Reception:
             ended: how the program ended.
             first: what is known of the process that was started, if one was.
         """
-        told = ("cuda", *(name for name, each in COLLECTORS.items() if each.outside))
-        if not self.receiver.processes and self._chosen.keys() - set(told):
+        told = {*_OF_DEVICES, *(name for name, each in COLLECTORS.items() if each.outside)}
+        if not self.receiver.processes and self._chosen.keys() - told:
             self.warning = _SILENT
             self._append_loss(_SILENT, 1)
         self._tell_of_devices()
@@ -250,8 +252,8 @@ class Reception:
             self.receiver.failure = self.receiver.failure or f"{self.path}: {error}"
 
     def _tell_of_devices(self) -> None:
-        """Say it where `cuda` was asked for and there is no timeline, or not all of one."""
-        if "cuda" not in self._chosen:
+        """Say it where kernels were asked for and there are none, or not all of them."""
+        if not _OF_DEVICES & self._chosen.keys():
             return
         if self._silence.unexplained:
             self.warning = self.warning or NO_KERNEL

@@ -37,7 +37,12 @@ def test_reasons_that_end_a_timeline_are_kept_once():
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"), [({"cuda": "kernels"}, NO_KERNEL), ({"torch": "operators"}, "")]
+    ("chosen", "said"),
+    [
+        ({"cuda": "kernels"}, NO_KERNEL),
+        ({"cuda.memory": "touch"}, NO_KERNEL),
+        ({"torch": "operators"}, ""),
+    ],
 )
 def test_a_recording_without_kernels_says_so(tmp_path, chosen, said):
     with Reception(tmp_path / "t", "a.out", chosen, Selection()) as reception:
