@@ -46,11 +46,14 @@ class Share:
     doubtful: int
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"rank {self.rank}: {self.matched:,} launches are matched, of {self.timeline_launches:,}"
             f" of the timeline run ({self.timeline_share:.1%}) and {self.memory_launches:,} of the"
             f" memory run ({self.memory_share:.1%})"
         )
+        if not self.doubtful:
+            return text
+        return f"{text}; {self.doubtful:,} of them could as well be an alike one beside"
 
     @property
     def timeline_share(self) -> float:

@@ -12,6 +12,7 @@ from pasta.trace_join import join_traces
 from tests.trace_join.two_runs import (
     MEMORY_START,
     TIMELINE_START,
+    Launch,
     Program,
     join_losses,
     lacking,
@@ -116,6 +117,21 @@ def test_kernels_of_the_timeline_stay_as_they_are(tmp_path, chance):
             .sort("rank", "pid", pl.all())
             .equals(before.sort("rank", "pid", pl.all()))
         )
+
+
+def test_of_equal_steps_it_cannot_be_told_which_is_missing(tmp_path):
+    step = [("a", 1), ("b", 1), ("a", 2)]
+    names = step * 4
+    launches = [Launch(n, 0, 0, 0, 0, name, grid) for n, (name, grid) in enumerate(names, 1)]
+    runs = (Program(launches), Program(launches[:-3]))
+    joined = join_traces(
+        timeline_run(tmp_path / "a", runs[0]), memory_run(tmp_path / "b", runs[1]), tmp_path / "c"
+    )
+    [share] = joined.shares
+    assert (share.matched, share.doubtful) == (9, 9)
+    assert str(share).endswith("; 9 of them could as well be an alike one beside")
+    lost = join_losses(Trace.open(joined.path))
+    assert lost["matched launches beside an unmatched one of the same name and size"] == 9
 
 
 def test_a_tensor_lives_at_the_time_of_its_launch(tmp_path, chance):
