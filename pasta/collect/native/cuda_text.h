@@ -2,12 +2,11 @@
 #ifndef PASTA_CUDA_TEXT_H
 #define PASTA_CUDA_TEXT_H
 
+#include "cxx_names.h"
+
 #include <cuda.h>
-#include <cxxabi.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <string>
 
 namespace pasta {
@@ -22,13 +21,6 @@ inline std::string uuid_text(const CUuuid &uuid) {
         if (at == 3 || at == 5 || at == 7 || at == 9) text += '-';
     }
     return text;
-}
-
-/* The name as C++ has it; what is not mangled stays as it is. */
-inline std::string demangled(const char *name) {
-    int status = 0;
-    std::unique_ptr<char, void (*)(void *)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-    return status == 0 ? plain.get() : name;
 }
 
 } // namespace pasta

@@ -33,6 +33,7 @@ class MemoryCollector {
     Driver &cuda() { return driver; }
 
     void start() {
+        if (options.stacks) rows.stacks.leave_out(CodeOf({"libcuda.so", "libsanitizer"}));
         thread = std::thread([this] { analyse(); });
     }
 
@@ -52,8 +53,10 @@ class MemoryCollector {
         now = {};
         if (closed || is_capturing(data.stream)) return;
         const KernelOfLaunch *kernel = inventory.kernel_of(data, call.library);
+        uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
         begin(data, data.hStream, data.stream, kernel, now);
+        now.launch.stack = stack;
         watch(data, now);
     }
 
@@ -70,6 +73,7 @@ class MemoryCollector {
         if (closed) return;
         graph.handle = data.hStream;
         graph.stream = data.stream;
+        graph.stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
         graph.id = graphs.emplace(data.graphExec, graphs.size() + 1).first->second;
     }
@@ -84,6 +88,7 @@ class MemoryCollector {
         if (graph.kernels++ == 0) {
             begin(data.launchData, graph.handle, graph.stream, inventory.graph_of(0, wanted), graph.now);
             graph.now.launch.graph = graph.id;
+            graph.now.launch.stack = graph.stack;
         }
         watch(data.launchData, graph.now);
     }
@@ -132,6 +137,7 @@ class MemoryCollector {
         }
         inventory.close();
         if (thread.joinable()) thread.join();
+        rows.add_stacks();
         count_losses();
         rows.write();
     }
@@ -144,7 +150,8 @@ class MemoryCollector {
     static inline MemoryCollector *instance = nullptr;
 
   private:
-    static constexpr int64_t LAST_WAIT = 5'000'000'000, WRITE_EVERY = 100'000'000;
+    static constexpr uint64_t LAST_WAIT = 5'000'000'000;
+    static constexpr int64_t WRITE_EVERY = 100'000'000;
 
     struct InFlight {
         MemoryContext *context = nullptr;
@@ -152,7 +159,7 @@ class MemoryCollector {
         Launch launch{};
     };
     struct Graph {
-        uint64_t id = 0;
+        uint64_t id = 0, stack = 0;
         Sanitizer_StreamHandle handle = nullptr;
         CUstream stream = nullptr;
         size_t kernels = 0;
@@ -182,6 +189,8 @@ class MemoryCollector {
     MemoryAnalyst analyst;
     int64_t written = 0; /* when rows were last written */
     std::thread thread;
+
+    uint64_t stack_here() { return options.stacks ? rows.stacks.here() : 0; }
 
     static InFlight &in_flight() {
         static thread_local InFlight now;
@@ -259,7 +268,8 @@ class MemoryCollector {
     }
 
     void finish(MemoryContext &context) {
-        given_up += context.finish(LAST_WAIT);
+        auto reader = readers.find(&context);
+        given_up += context.finish(LAST_WAIT, [&] { return reader == readers.end() ? 0 : reader->second->accesses.load(); });
         inventory.hand_over(context.take_drained());
     }
 
@@ -286,6 +296,7 @@ class MemoryCollector {
                 analyst.take(bank);
                 bank.bank->state = Bank::FREE;
             }
+            rows.add_stacks();
             write_if_due();
             analyst.forget(inventory.clock());
         }

@@ -40,6 +40,7 @@ struct MemoryOptions {
     bool every_space = false;   /* shared, local and remote shared memory too */
     bool instructions = false;  /* accesses by instruction */
     bool events = false;
+    bool stacks = false;        /* of launches */
     bool written = true;        /* whether records become rows, or are only counted */
     uint32_t granule_shift = 9;
     uint32_t block_shift = 16; /* of rows of blocks */
@@ -57,6 +58,7 @@ struct MemoryOptions {
         options.counts = options.records || options.instructions || level == "counts";
         options.every_space = text("spaces") == "all";
         options.events = text("events") == "yes";
+        options.stacks = json_flag(settings, NAME, "stacks");
         options.written = text("records") != "counted";
         options.granule_shift = shift_of(text("granularity"), options.granule_shift);
         options.block_shift = std::max(shift_of(text("block"), 16), options.granule_shift);

@@ -3,6 +3,7 @@
 #define PASTA_MEMORY_ROWS_H
 
 #include "memory_marks.h"
+#include "stack_rows.h"
 #include "table_writer.h"
 
 #include <tuple>
@@ -27,10 +28,13 @@ struct Launch {
     const KernelOfLaunch *kernel;
     uint32_t grid[3], block[3];
     uint64_t graph, node;
+    uint64_t stack = 0;
 };
 
 class MemoryRows {
   public:
+    NativeStacks stacks; /* for any thread */
+
     MemoryRows(const char *folder, int32_t rank, int64_t clock_offset) : ring(folder, rank, RING_PATIENCE), offset(clock_offset) {
         for (uint32_t space = 0; space < SPACES; ++space) spaces[space] = text(space_name(space));
         unknown = text("unknown");
@@ -51,7 +55,11 @@ class MemoryRows {
                     static_cast<int64_t>(launch.context), static_cast<int64_t>(launch.stream), text(launch.kernel->name),
                     launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2]);
         kernels.set_null<2>();
-        calls.add(ring, launch.tid, launch.ts, end - launch.ts, launch.id, 0, text(call), 0);
+        calls.add(ring, launch.tid, launch.ts, end - launch.ts, launch.id, 0, text(call), launch.stack);
+    }
+
+    void add_stacks() {
+        stack_rows.add(ring, [this](const char *reason, uint64_t count) { count_loss(reason, count); });
     }
 
     void add_memory(int64_t tid, int32_t device, int64_t ts, bool allocated, const char *space, uint64_t address,
@@ -106,12 +114,14 @@ class MemoryRows {
 
     void write() {
         std::apply([&](auto &...table) { (table.write(ring), ...); }, std::tie(kernels, calls, memory, touches, metrics, events, devices, losses));
+        stack_rows.write(ring);
     }
 
   private:
     Ring ring;
     const int64_t offset;
     uint32_t spaces[SPACES], unknown, tensor;
+    StackRows stack_rows{stacks};
 
     Table<int32_t, int64_t, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, int64_t, int64_t, uint32_t,
           uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t>

@@ -16,18 +16,35 @@ inline int64_t json_number(const std::string &json, const std::string &key) {
     return at == std::string::npos ? 0 : std::strtoll(json.c_str() + at + key.size() + 4, nullptr, 10);
 }
 
-/* The text of `key` in the object of `collector`; nothing where this collector was not asked for. */
+/* The inside of `collector`'s object; nothing where this collector was not asked for. */
+inline std::optional<std::string> json_object(const std::string &json, const std::string &collector) {
+    std::string mark = "\"" + collector + "\": {";
+    size_t begin = json.find(mark);
+    if (begin == std::string::npos) return std::nullopt;
+    begin += mark.size();
+    size_t end = begin;
+    for (bool quoted = false; end < json.size() && (quoted || json[end] != '}'); ++end) {
+        if (json[end] == '"') quoted = !quoted;
+        else if (json[end] == '\\') ++end;
+    }
+    return json.substr(begin, end - begin);
+}
+
+/* The text of `key` in the object of `collector`; nothing where there is none. */
 inline std::optional<std::string> json_text(const std::string &json, const std::string &collector,
                                             const std::string &key) {
-    size_t begin = json.find("\"" + collector + "\": {");
-    if (begin == std::string::npos) return std::nullopt;
-    size_t end = json.find('}', begin);
-    std::string object = json.substr(begin, end - begin);
+    std::optional<std::string> object = json_object(json, collector);
     std::string mark = "\"" + key + "\": \"";
-    size_t at = object.find(mark);
+    size_t at = object ? object->find(mark) : std::string::npos;
     if (at == std::string::npos) return std::nullopt;
     at += mark.size();
-    return object.substr(at, object.find('"', at) - at);
+    return object->substr(at, object->find('"', at) - at);
+}
+
+/* Whether `key` in the object of `collector` is true. */
+inline bool json_flag(const std::string &json, const std::string &collector, const std::string &key) {
+    std::optional<std::string> object = json_object(json, collector);
+    return object && object->find("\"" + key + "\": true") != std::string::npos;
 }
 
 inline std::optional<int64_t> environment_number(const char *name) {

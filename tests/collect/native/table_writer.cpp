@@ -18,6 +18,7 @@ int main(int count, char **arguments) {
     }
     copies.write(ring);
     const std::string settings = std::getenv("PASTA_COLLECT");
-    std::printf("%lld %s\n", static_cast<long long>(pasta::json_number(settings, "offset")),
-                pasta::json_text(settings, "cuda", "level").value_or("none").c_str());
+    std::printf("%lld %s %d\n", static_cast<long long>(pasta::json_number(settings, "offset")),
+                pasta::json_text(settings, "cuda", "level").value_or("none").c_str(),
+                pasta::json_flag(settings, "cuda", "stacks"));
 }

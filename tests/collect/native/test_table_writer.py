@@ -56,7 +56,7 @@ def run(program, rows, settings, **variables):
 def test_rows_arrive_with_nulls_and_texts(program):
     settings = {"offset": 17, "torch": {"level": "touch"}, "cuda": {"level": "calls"}}
     told, rows = run(program, 5000, settings, RANK="3", WORLD_SIZE="4")
-    assert told == "17 calls"
+    assert told == "17 calls 0"
     assert [row["ts"] for row in rows] == [1000 + row for row in range(5000)]
     assert [row["dur"] for row in rows[:6]] == [None, 1, 2, 3, 4, None]
     assert [row["device"] for row in rows[:4]] == [0, 1, 2, 0]
@@ -75,5 +75,18 @@ def test_rows_arrive_with_nulls_and_texts(program):
 )
 def test_a_rank_is_believed_if_it_makes_sense(program, variables, rank):
     told, rows = run(program, 1, {"offset": -5, "torch": {"level": "calls"}}, **variables)
-    assert told == "-5 none"
+    assert told == "-5 none 0"
     assert [row["rank"] for row in rows] == [rank]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"cuda": {"level": "calls", "stacks": True}}, "0 calls 1"),
+        ({"cuda": {"level": "calls", "match": 'a{2}"\\}', "stacks": True}}, "0 calls 1"),
+        ({"cuda": {"level": "calls", "stacks": False}, "torch": {"stacks": True}}, "0 calls 0"),
+        ({"torch": {"stacks": True}}, "0 none 0"),
+    ],
+)
+def test_settings_are_read_from_a_collectors_own_object(program, settings, told):
+    assert run(program, 1, settings)[0] == told
