@@ -78,16 +78,17 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits of the next token for each of `tokens` (batch, position)."""
-        positions = torch.arange(tokens.shape[1])
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.tokens(tokens) + self.positions(positions)
         return self.vocabulary(self.norm(self.blocks(hidden)))
 
 
 def train(model: GPT, optimizer: torch.optim.Optimizer) -> None:
     """Train on random tokens, which is as good as any text for a trace."""
+    device = model.vocabulary.weight.device
     for _ in range(STEPS):
         with pasta.annotate("load batch"):
-            text = torch.randint(VOCABULARY, (BATCH, CONTEXT + 1))
+            text = torch.randint(VOCABULARY, (BATCH, CONTEXT + 1), device=device)
             tokens, following = text[:, :-1], text[:, 1:]
         logits = model(tokens)
         with pasta.annotate("loss"):

@@ -86,16 +86,20 @@ class MemoryContext {
         if (place.bank->state == Bank::SEALED) mark(*place.bank);
     }
 
-    /* Drain everything, waiting for the device for at most so long; return launches given up. */
-    uint64_t finish(int64_t wait_ns) {
+    /* Drain everything, waiting for the device for at most so long after `progress` last changed; return
+     * launches given up. */
+    template <class Progress> uint64_t finish(uint64_t wait_ns, Progress progress) {
         if (open) seal(*open);
-        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + static_cast<uint64_t>(wait_ns);
-        uint64_t lost = 0;
+        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + wait_ns;
+        uint64_t lost = 0, seen = progress();
         for (Bank &bank : banks) {
             if (bank.state != Bank::SEALED) continue;
             bank.in_flight = 0;
             mark(bank);
-            while (!bank.reached_end() && pasta_clock(CLOCK_MONOTONIC) < until) usleep(50);
+            while (!bank.reached_end() && pasta_clock(CLOCK_MONOTONIC) < until) {
+                usleep(50);
+                if (uint64_t now = progress(); now != seen) seen = now, until = pasta_clock(CLOCK_MONOTONIC) + wait_ns;
+            }
             if (bank.reached_end()) drain(bank);
             else lost += bank.used;
         }
