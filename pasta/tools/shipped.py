@@ -8,8 +8,9 @@ from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.config import ToolConfig, load_config
 
 _PACKAGE = Path(__file__).parent.parent
-SHIPPED_TRACE = _PACKAGE / "traces" / "gpt_cpu"
-"""Three training steps of a small GPT, recorded on a CPU by `examples/record_training_step.py`."""
+SHIPPED_TRACE = _PACKAGE / "traces" / "gpt_h100"
+"""Three training steps of a small GPT on an H100: `examples/train_small_gpt.py`, its timeline and its
+memory joined. `traces/gpt_cpu` beside it was recorded by `examples/record_training_step.py`."""
 
 
 def config_folder() -> Path:
