@@ -31,6 +31,7 @@ struct SpanColumns {
     static constexpr const char *TABLE = "span";
     int64_t tid[QUEUE_ROWS], ts[QUEUE_ROWS], dur[QUEUE_ROWS];
     int64_t sequence[QUEUE_ROWS], forward_tid[QUEUE_ROWS];
+    uint64_t stack[QUEUE_ROWS];
     uint32_t level[QUEUE_ROWS], name[QUEUE_ROWS], shapes[QUEUE_ROWS], types[QUEUE_ROWS];
     uint8_t has_sequence[QUEUE_ROWS], has_forward_tid[QUEUE_ROWS];
 
@@ -45,7 +46,7 @@ struct SpanColumns {
         visit("input_shapes_texts", shapes + at);
         visit("input_types_texts", types + at);
         visit("external_id", UNKNOWN_IDS);
-        visit("stack_id", UNKNOWN_IDS);
+        visit("stack_id", stack + at);
     }
 };
 

@@ -1,7 +1,9 @@
 /* Operators and memory of PyTorch, as rows of the channel: the native hook of level `operators`.
  *
  * Built against the PyTorch of the recorded program by pasta/collect/target/torch/native.py, which
- * calls what is extern "C" below. No Python is needed here, and never its lock. */
+ * calls what is extern "C" below. No Python is needed here, and its lock only where Python stacks
+ * are asked for. */
+#include "python_stacks.h"
 #include "row_writer.h"
 #include "torch_memory.h"
 
@@ -20,6 +22,7 @@ constexpr uint64_t SAMPLE_EVERY = 64; /* so many events share one look at what t
 
 /* What is not null is recording. */
 std::atomic<RowWriter *> recording{nullptr};
+PythonStacks &python_stacks = *new PythonStacks;
 bool with_device_memory;
 uint32_t OPERATOR, ANNOTATION, ALLOCATE, RELEASE, TENSOR; /* ids of texts */
 
@@ -44,13 +47,15 @@ ThreadRows &rows_of_thread(RowWriter *writer) {
 struct Open final : at::ObserverContext {
     RowWriter *writer;
     int64_t ts, tid, sequence, forward_tid;
+    uint64_t stack = 0;
     uint32_t level, name;
     Signature signature;
 
-    static thread_local Open *evaluating;
+    static thread_local Open *evaluating, *outermost;
 
     ~Open() override {
         if (evaluating == this) evaluating = nullptr;
+        if (outermost == this) outermost = nullptr;
     }
 
     static void *operator new(size_t bytes) {
@@ -68,6 +73,7 @@ struct Open final : at::ObserverContext {
     static thread_local void *spare;
 };
 thread_local Open *Open::evaluating = nullptr;
+thread_local Open *Open::outermost = nullptr;
 thread_local void *Open::spare = nullptr;
 
 /* Gives access to what a tensor says of its sizes without a call into Python or a subclass. */
@@ -202,6 +208,15 @@ void pass_numbers(Open &open, const at::RecordFunction &function) {
     }
 }
 
+/* Operators within one of PyTorch's own have its stack, as all is C++ between them; what autograd and
+ * operators of others call may well be Python. */
+void find_stack(Open &open, const at::RecordFunction &function) {
+    if (!python_stacks.are_wanted()) return;
+    open.stack = Open::outermost ? Open::outermost->stack : python_stacks.here();
+    bool encloses = function.scope() == at::RecordScope::FUNCTION && !strncmp(function.name(), "aten::", 6);
+    if (encloses && !Open::outermost) Open::outermost = &open;
+}
+
 std::unique_ptr<at::ObserverContext> function_begins(const at::RecordFunction &function) {
     RowWriter *writer = recording.load(std::memory_order_acquire);
     if (!writer) return nullptr;
@@ -220,6 +235,7 @@ std::unique_ptr<at::ObserverContext> function_begins(const at::RecordFunction &f
         open->name = name_of(*writer, rows, function.name());
         open->signature = annotated ? Signature{} : signature_of(*writer, rows, function);
         pass_numbers(*open, function);
+        find_stack(*open, function);
         open->ts = writer->clock();
         if (entered)
             rows.sampled_ns.add(static_cast<uint64_t>(open->ts - entered) * SAMPLE_EVERY);
@@ -245,6 +261,7 @@ void append(ThreadRows &rows, const Open &open, int64_t end) {
     columns.has_forward_tid[at] = open.sequence >= 0 && open.forward_tid > 0;
     columns.shapes[at] = open.signature.shapes;
     columns.types[at] = open.signature.types;
+    columns.stack[at] = open.stack;
     rows.spans.publish();
 }
 
@@ -383,6 +400,10 @@ void pasta_operators_stop(void) {
 void pasta_operators_flush(void) {
     if (RowWriter *writer = recording.load()) writer->flush();
 }
+
+/* Give operators the Python stack that `callable` has a number for; null: give none. For a caller
+ * that holds Python's lock. */
+void pasta_operators_stacks(void *callable) { python_stacks.ask(callable); }
 
 /* Leave the calling thread to a profiler of the program; the next operator after it comes back. */
 void pasta_operators_leave_thread(void) { DeviceMemory::leave_thread(); }

@@ -99,6 +99,7 @@ class Session:
         offset: takes the monotonic clock to ns since the epoch.
         rank: rank of this process.
         spans: the open spans of every thread.
+        operator_stack: gives the id of the stack that ends in a frame; `None`: not asked for.
         watchdog: looks for spans that stay open, and for a program that no longer moves.
         steps_by_hand: whether the program says where steps begin, so that optimizers do not.
         losses: what could not be kept or trusted.
@@ -148,6 +149,7 @@ class Session:
         self._metric_rows = self.rows("metric", _METRIC_COLUMNS, device=-1, launch_id=0)
         frames = self.rows("frame", FRAME_COLUMNS, language="python", library="")
         stacks = Stacks(frames, self.losses, self.clock)
+        self.operator_stack = stacks.of if _stacks_wanted(self.settings) else None
         self.spans = Spans(
             self._name,
             self._span_rows,

@@ -12,13 +12,16 @@ import contextlib
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from ..compiled import compiled
 
 _SOURCE = "torch_operators.cpp"
 _COUNTERS = ("events", "rows", "callback_ns", "dropped", "failures", "texts_refused")
+StackId = Callable[[FrameType], int]
 _BEGINNINGS = ("_enable_profiler", "_enable_profiler_legacy")
 
 
@@ -42,15 +45,24 @@ class NativeOperators:
             ctypes.c_int64,
             ctypes.c_int,
         ]
+        # Holds Python's lock, unlike the other.
+        self._set_stacks = ctypes.PyDLL(path).pasta_operators_stacks
+        self._set_stacks.argtypes = [ctypes.py_object]
+        self._set_stacks.restype = None
+        self._stack_id: StackId | None = None
         self._profilers = contextlib.ExitStack()
 
-    def start(self, folder: str, rank: int, offset_ns: int) -> None:
+    def start(
+        self, folder: str, rank: int, offset_ns: int, stack_id: StackId | None = None
+    ) -> None:
         """Record from here on, until `stop`; in a forked child, anew.
 
         Args:
             folder: the channel's folder.
             rank: rank of this process.
             offset_ns: added to the monotonic clock to give the trace's.
+            stack_id: gives the id of the stack that ends in a frame, which operators that begin in
+                it shall have; `None`: they have none.
 
         Raises:
             OSError: there is no channel, or no room; or it records already (`EALREADY`).
@@ -61,6 +73,7 @@ class NativeOperators:
         )
         if failed:
             raise OSError(failed, os.strerror(failed), folder)
+        self._ask_for_stacks(stack_id if _has_lock() else None)
         self._profilers.close()
         if devices:
             leave = self._library.pasta_operators_leave_thread
@@ -83,8 +96,13 @@ class NativeOperators:
 
     def stop(self) -> None:
         """Write what waits and end the recording."""
+        self._ask_for_stacks(None)
         self._library.pasta_operators_stop()
         self._profilers.close()
+
+    def _ask_for_stacks(self, stack_id: StackId | None) -> None:
+        self._set_stacks(ctypes.py_object() if stack_id is None else stack_id)
+        self._stack_id = stack_id  # kept for as long as it may be called
 
     def counters(self) -> dict[str, int]:
         """Return what was counted since `start`, empty where nothing records.
@@ -151,6 +169,12 @@ def _torch_folder(name: str) -> str:
     import torch
 
     return os.path.join(os.path.dirname(torch.__file__), name)
+
+
+def _has_lock() -> bool:
+    """Whether one thread runs Python at a time, on which the native hook relies for stacks."""
+    enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return enabled()
 
 
 def _has_devices() -> bool:

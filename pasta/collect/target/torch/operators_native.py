@@ -26,7 +26,8 @@ class RecordedOperators:
         if self._started:
             self._hook.resume()
             return
-        self._hook.start(self._session.folder, self._session.rank, self._session.offset)
+        session = self._session
+        self._hook.start(session.folder, session.rank, session.offset, session.operator_stack)
         self._started = True
         self._session.watchdog.watch(lambda: self._hook.counters().get("events"))
 
