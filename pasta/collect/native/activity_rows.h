@@ -4,7 +4,10 @@
 
 #include "activity_texts.h"
 #include "device_peaks.h"
+#include "launch_stacks.h"
+#include "stack_rows.h"
 
+#include <optional>
 #include <unordered_map>
 
 namespace pasta {
@@ -17,6 +20,12 @@ class ActivityRows {
           host(texts.id("host")), annotation(texts.id("annotation")) {}
 
     bool opened() const { return ring.error() == 0; }
+
+    /* Give calls that launch the stacks that are remembered there. */
+    void watch(LaunchStacks &its_stacks) {
+        stacks = &its_stacks;
+        stack_rows.emplace(its_stacks.stacks);
+    }
 
     uint64_t clock() const { return pasta_clock(CLOCK_MONOTONIC) + static_cast<uint64_t>(offset); }
 
@@ -45,6 +54,10 @@ class ActivityRows {
     }
 
     void write() {
+        if (stack_rows) {
+            stack_rows->add(ring, [this](const char *reason, uint64_t count) { count_loss(reason, count); });
+            stack_rows->write(ring);
+        }
         std::apply([this](auto &...table) { (table.write(ring), ...); },
                    std::tie(kernels, copies, calls, syncs, memory, spans, metrics, devices, losses));
     }
@@ -64,6 +77,8 @@ class ActivityRows {
     const int64_t offset;
     ActivityTexts texts;
     const uint32_t allocate, release, memset, migration, host, annotation;
+    LaunchStacks *stacks = nullptr;
+    std::optional<StackRows> stack_rows;
     uint64_t launches = 0, objects = 0;
     std::unordered_map<uint64_t, uint64_t> live_objects; /* address -> object id */
     std::unordered_map<uint32_t, uint32_t> device_of_context;
@@ -136,7 +151,7 @@ class ActivityRows {
     void add_call(const CUpti_ActivityAPI &call, CUpti_CallbackDomain domain) {
         int64_t dur = duration(call.start, call.end, "call");
         calls.add(ring, call.threadId, static_cast<int64_t>(call.start), dur, call.correlationId, 0,
-                  texts.call(domain, call.cbid), static_cast<int32_t>(call.returnValue), 0);
+                  texts.call(domain, call.cbid), static_cast<int32_t>(call.returnValue), stacks ? stacks->of(call.correlationId) : 0);
         if (dur < 0) calls.set_null<2>();
     }
 

@@ -26,6 +26,7 @@ Cupti cupti;
 ActivityBuffers &buffers = *new ActivityBuffers; /* CUPTI may come with one at the very end */
 ActivityRows *rows = nullptr;                    /* the reader's, once that runs */
 LaunchWatch watch(cupti);
+LaunchStacks *stacks = nullptr; /* where they are asked for */
 CUpti_SubscriberHandle subscriber;
 std::thread reader;
 std::atomic<bool> ending{false}, forked{false}, managed_asked{false};
@@ -123,10 +124,11 @@ void enable_managed_memory() {
     managed_result.store(result);
 }
 
-void CUPTIAPI called_back(void *, CUpti_CallbackDomain domain, CUpti_CallbackId, const void *) {
+void CUPTIAPI called_back(void *, CUpti_CallbackDomain domain, CUpti_CallbackId, const void *data) {
     if (forked.load()) return;
-    if (domain == CUPTI_CB_DOMAIN_RESOURCE) enable_managed_memory();
-    else watch.saw_launch();
+    if (domain == CUPTI_CB_DOMAIN_RESOURCE) return enable_managed_memory();
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API) watch.saw_launch();
+    if (stacks) stacks->called(domain, *static_cast<const CUpti_CallbackData *>(data));
 }
 
 void enable_calls(CUpti_CallbackDomain domain, decltype(cupti.enable_runtime_call) enable_call, CUpti_CallbackId end, Calls calls) {
@@ -149,6 +151,13 @@ std::string take_cupti() {
     cupti.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     result = cupti.register_buffers(&give_buffer, &take_buffer);
     return result == CUPTI_SUCCESS ? "" : "CUPTI takes no buffers: " + cupti.reason(result);
+}
+
+void watch_stacks() {
+    auto *made = new LaunchStacks;
+    made->start(cupti, subscriber);
+    rows->watch(*made);
+    stacks = made;
 }
 
 void enable_all(const std::string &level) {
@@ -196,7 +205,8 @@ int InitializeInjection(void) {
         return 1;
     }
     enable_all(*level);
-    watch.start(subscriber);
+    if (json_flag(settings, "cuda", "stacks")) watch_stacks();
+    watch.start(subscriber, stacks);
     start_reader();
     pthread_atfork(nullptr, nullptr, &in_child);
     std::atexit(&at_exit);

@@ -17,8 +17,10 @@ class LaunchWatch {
   public:
     explicit LaunchWatch(const Cupti &library) : cupti(library) {}
 
-    void start(CUpti_SubscriberHandle with) {
+    /* `always`: launches are to call back for others too. */
+    void start(CUpti_SubscriberHandle with, bool always) {
         subscriber = with;
+        stays = always;
         for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; ++id) {
             const char *name = nullptr;
             if (cupti.callback_name(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) == CUPTI_SUCCESS && name && launches(name))
@@ -37,7 +39,7 @@ class LaunchWatch {
     }
 
     void tick() {
-        if (looking && launched.load(std::memory_order_relaxed)) look_out(false);
+        if (looking && !stays && launched.load(std::memory_order_relaxed)) look_out(false);
     }
 
     /* Whether there was a launch and since then no record. */
@@ -48,7 +50,7 @@ class LaunchWatch {
     CUpti_SubscriberHandle subscriber = nullptr;
     std::vector<CUpti_CallbackId> calls;
     std::atomic<bool> launched{false};
-    bool looking = false;
+    bool looking = false, stays = false;
 
     void look_out(bool on) {
         looking = on;

@@ -1,5 +1,6 @@
 /* A CUPTI without a GPU: it lets a program under the collector launch (`fake_launch`), and FAKE_CUPTI
- * says what goes wrong: `busy`, `taken` (another has the buffers), `taken-later`, `full`. */
+ * says what goes wrong: `busy`, `taken` (another has the buffers), `taken-later`, `full`. With `calls`
+ * there is a record of each launching call, too. */
 #include <cupti.h>
 
 #include <cstdlib>
@@ -27,6 +28,20 @@ static void deliver() {
         complete(nullptr, 0, buffer, room, used);
         buffer = nullptr;
     }
+}
+
+/* Every record has the room of the largest. */
+static void append(const void *record, size_t bytes) {
+    if (buffer && used + sizeof(CUpti_ActivityKernel10) > room) deliver();
+    if (!buffer) {
+        size_t most = 0;
+        used = 0;
+        request(&buffer, &room, &most);
+        for (size_t at = 0; at < room; ++at)
+            if (buffer[at]) std::abort(); /* it was to be zeroed */
+    }
+    std::memcpy(buffer + used, record, bytes);
+    used += sizeof(CUpti_ActivityKernel10);
 }
 
 extern "C" {
@@ -85,21 +100,18 @@ CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t *dropp
 void fake_context() { call_back(nullptr, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, nullptr); }
 
 void fake_launch() {
-    if (looks_out) call_back(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, 1, nullptr);
+    CUpti_CallbackData call{};
+    call.callbackSite = CUPTI_API_ENTER, call.correlationId = launches + 1;
+    if (looks_out) call_back(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, 1, &call);
     if (goes_wrong("taken") || (goes_wrong("taken-later") && launches == 5)) return;
     std::lock_guard<std::mutex> lock(guard);
-    if (buffer && used + sizeof(CUpti_ActivityKernel10) > room) deliver();
-    if (!buffer) {
-        size_t most = 0;
-        used = 0;
-        request(&buffer, &room, &most);
-        for (size_t at = 0; at < room; ++at)
-            if (buffer[at]) std::abort(); /* it was to be zeroed */
-    }
     CUpti_ActivityKernel10 kernel{};
     kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, kernel.name = "_Z3addv", kernel.correlationId = ++launches;
     kernel.start = now(), kernel.end = kernel.start + 10;
-    std::memcpy(buffer + used, &kernel, sizeof(kernel));
-    used += sizeof(kernel);
+    append(&kernel, sizeof(kernel));
+    CUpti_ActivityAPI record{};
+    record.kind = CUPTI_ACTIVITY_KIND_DRIVER, record.cbid = 1, record.correlationId = launches;
+    record.start = now(), record.end = record.start + 10;
+    if (goes_wrong("calls")) append(&record, sizeof(record));
 }
 }

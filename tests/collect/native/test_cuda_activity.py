@@ -211,9 +211,9 @@ def collected(includes, tmp_path_factory):
     program = compiled("collected_program", folder, "-ldl")
     library = native_library.activity_library()
 
-    def collect(wrong="", launches=5, pause_ms=0, at=0):
+    def collect(wrong="", launches=5, pause_ms=0, at=0, **options):
         told = {"PASTA_CUPTI": str(fake), "FAKE_CUPTI": wrong}
-        settings = {"offset": 0, "cuda": {"level": "kernels"}}
+        settings = {"offset": 0, "cuda": {"level": "kernels", **options}}
         with Channel.create("collected", tables=WIRE_TABLES) as channel:
             told |= {"PASTA_CHANNEL": str(channel.folder), "PASTA_COLLECT": json.dumps(settings)}
             command = [program, library, fake, *map(str, (launches, pause_ms, at))]
@@ -267,3 +267,23 @@ def test_records_that_break_off_are_told(collected):
     tables = collected("taken-later", launches=10, pause_ms=500, at=5)
     assert tables["kernel"].height == 5
     assert [reason for reason in lost(tables) if reason.startswith("records of CUDA ended before")]
+
+
+def test_calls_that_launch_have_native_stacks_on_request(collected):
+    tables = collected("calls", launches=300, stacks=True)
+    calls, frames = tables["call"], tables["frame"]
+    assert calls["name"].unique().to_list() == ["cuLaunchKernel"]
+    assert calls.height == 300
+    (stack_id,) = calls["stack_id"].unique()
+    stack = frames.filter(stack_id=stack_id).sort("depth")
+    assert stack["depth"].to_list() == [*range(frames.height)]
+    assert stack.row(-1, named=True)["function"] == "fake_launch"
+    assert stack.row(-1, named=True)["library"] == "fake_cupti"
+    assert "main" in stack["function"].to_list()
+    assert set(frames["language"]) == {"c++"}
+
+
+def test_without_request_there_are_no_stacks(collected):
+    tables = collected("calls")
+    assert tables["call"]["stack_id"].to_list() == [0] * 5
+    assert "frame" not in tables
