@@ -40,7 +40,10 @@ collect_options: list[Callable[[Any], Any]] = [
         "--cycle", "cycle_seconds", type=click.FloatRange(min=0.05),
         help="Longest cycle of PyTorch's profiler in seconds; a kill loses the open one.",
     ),
-    click.option("--stacks", is_flag=True, help="Record Python call stacks of operators."),
+    click.option(
+        "--stacks", is_flag=True,
+        help="Record call stacks: Python's of operators, native ones of launches.",
+    ),
     click.option(
         "--counters", metavar="NAME,...",
         help="Counters that cuda.counters takes in place of its level's, by ncu's names.",

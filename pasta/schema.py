@@ -463,7 +463,10 @@ FILLED_BY: dict[str, str] = {
     "touch": f"{_RECORDER}:touch (operators) or --with cuda.memory (kernels)",
     "process": "every collector and importer",
     "thread": "every collector and importer",
-    "frame": "a PyTorch profiler trace with call stacks",
+    "frame": (
+        f"{_RECORDER} --stacks or --with cuda --stacks, or a PyTorch profiler trace with call stacks"
+        " (pasta import FILE)"
+    ),
     "loss": "every collector and importer that lost something",
     "access": "pasta collect --with cuda.memory:access",
     "event": "pasta collect --with cuda.memory --events",

@@ -62,7 +62,7 @@ class Selection:
         match: regular expression (Python's and Rust's alike) that names of operators and kernels must contain.
         max_bytes: stop when the trace's files are so large.
         idle: record nothing until asked to (`pasta control`, `pasta.start()`).
-        stacks: record Python call stacks of operators.
+        stacks: record call stacks: Python's of operators and ranges, native ones of launches.
         cycle_seconds: how long a cycle of PyTorch's profiler lasts at most.
         counters: names of counters that `cuda.counters` takes in place of its level's.
         ranges: NVTX ranges in which `cuda.counters` counts; empty: everywhere.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pasta
-from tests.tools.memory_run import BASE, KERNELS, TABLES
+from tests.tools.memory_run import BASE, CALLS, FRAMES, KERNELS, SPANS, TABLES
 
 
 def run(make_trace, **tables):
@@ -40,8 +40,31 @@ def test_who_launches_them_and_from_where(make_trace):
     report = run(make_trace)
     busiest = report.tables["busiest"].select("name", "operator", "launches", "bytes").rows()
     assert busiest == [("copy", "aten::copy_", 2, 2_048), ("sum", None, 1, 960)]
-    stacks = report.tables["stacks"].select("name", "depth", "function", "line").rows()
-    assert stacks == [("copy", 0, "main", 3), ("copy", 1, "step", 9), ("sum", 0, "main", 3), ("sum", 1, "step", 9)]  # fmt: skip
+    assert report.tables["stacks"].select("launches", "call_stack").rows() == [
+        (2, "aten::copy_ > main (a.py:3) > step (a.py:9) > copy"),
+        (1, "main (a.py:3) > step (a.py:9) > sum"),
+    ]
+
+
+def test_a_stack_leads_through_python_the_operator_and_native_code(make_trace):
+    operators = [{**row, "stack_id": 7} if row["level"] == "operator" else row for row in SPANS]
+    frames = [
+        *({**row, "stack_id": 7} for row in FRAMES),
+        {"stack_id": 5, "depth": 0, "function": "at::copy(int)", "file": "", "language": "c++"},
+        {"stack_id": 5, "depth": 1, "function": "cudaLaunchKernel", "file": "", "language": "c++"},
+    ]
+    stacks = run(make_trace, span=operators, frame=frames).tables["stacks"]
+    assert stacks.select("launches", "call_stack").rows() == [
+        (1, "at::copy > cudaLaunchKernel > sum"),
+        (2, "main (a.py:3) > step (a.py:9) > aten::copy_ > at::copy > cudaLaunchKernel > copy"),
+    ]
+
+
+def test_stacks_of_operators_alone_are_told_once(make_trace):
+    operators = [{**row, "stack_id": 5} if row["level"] == "operator" else row for row in SPANS]
+    calls = [{**row, "stack_id": 0} for row in CALLS]
+    stacks = run(make_trace, span=operators, call=calls).tables["stacks"]
+    assert stacks["call_stack"].to_list() == ["main (a.py:3) > step (a.py:9) > aten::copy_ > copy"]
 
 
 def test_hottest_objects(make_trace):

@@ -49,6 +49,7 @@ def test_a_launch_belongs_to_what_is_open_on_its_thread(make_trace, tmp_path):
 def test_the_stack_is_that_of_the_call_or_else_of_the_operator(make_trace, tmp_path):
     rows = launches(make_trace(kernel=KERNELS, call=CALLS, span=SPANS), tmp_path)
     assert rows["stack_id"].to_list() == [6, 0, 0, 8, 0]
+    assert rows["operator_stack"].to_list() == [8, 0, 0, 8, 0]
 
 
 def test_launches_are_counted_by_operator(make_trace):
