@@ -49,6 +49,9 @@ class ActivityRows {
         }
     }
 
+    /* How many kernels, copies and calls there were. */
+    uint64_t work() const { return worked; }
+
     void count_loss(const std::string &reason, uint64_t count) {
         losses.add(ring, texts.id("cuda"), texts.id(reason), static_cast<int64_t>(count), static_cast<int64_t>(clock()));
     }
@@ -79,7 +82,7 @@ class ActivityRows {
     const uint32_t allocate, release, memset, migration, host, annotation;
     LaunchStacks *stacks = nullptr;
     std::optional<StackRows> stack_rows;
-    uint64_t launches = 0, objects = 0;
+    uint64_t launches = 0, objects = 0, worked = 0;
     std::unordered_map<uint64_t, uint64_t> live_objects; /* address -> object id */
     std::unordered_map<uint32_t, uint32_t> device_of_context;
     std::unordered_map<uint32_t, Range> open_ranges;
@@ -123,6 +126,7 @@ class ActivityRows {
 
     void add_kernel(const CUpti_ActivityKernel10 &kernel) {
         int64_t dur = duration(kernel.start, kernel.end, "kernel");
+        ++worked;
         kernels.add(ring, static_cast<int32_t>(kernel.deviceId), static_cast<int64_t>(kernel.start), dur, ++launches,
                     kernel.correlationId, 0, kernel.graphId, kernel.graphNodeId, kernel.contextId, kernel.streamId,
                     texts.kernel(kernel.name), kernel.gridX, kernel.gridY, kernel.gridZ, kernel.blockX, kernel.blockY,
@@ -144,12 +148,14 @@ class ActivityRows {
     void add_movement(const Movement &moved, int64_t dur, uint32_t kind, uint32_t source, uint32_t destination) {
         copies.add(ring, static_cast<int32_t>(moved.deviceId), static_cast<int64_t>(moved.start), dur, moved.correlationId, 0,
                    moved.contextId, moved.streamId, kind, source, destination, 0, 0, static_cast<int64_t>(moved.bytes));
+        ++worked;
         copies.set_null<10>(), copies.set_null<11>(); /* CUPTI does not tell addresses */
         if (dur < 0) copies.set_null<2>();
     }
 
     void add_call(const CUpti_ActivityAPI &call, CUpti_CallbackDomain domain) {
         int64_t dur = duration(call.start, call.end, "call");
+        ++worked;
         calls.add(ring, call.threadId, static_cast<int64_t>(call.start), dur, call.correlationId, 0,
                   texts.call(domain, call.cbid), static_cast<int32_t>(call.returnValue), stacks ? stacks->of(call.correlationId) : 0);
         if (dur < 0) calls.set_null<2>();

@@ -31,7 +31,6 @@ CUpti_SubscriberHandle subscriber;
 std::thread reader;
 std::atomic<bool> ending{false}, forked{false}, managed_asked{false};
 std::atomic<CUptiResult> managed_result{CUPTI_SUCCESS};
-uint64_t records = 0;
 
 const std::string &load_cupti() {
     static const std::string missing = cupti.load();
@@ -54,13 +53,13 @@ void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, s
 uint64_t clock() { return rows->clock(); }
 
 void read(const std::vector<ActivityBuffers::Filled> &delivered) {
-    uint64_t before = records;
+    uint64_t before = rows->work();
     for (auto [buffer, used] : delivered) {
-        for (CUpti_Activity *record = nullptr; cupti.next_record(buffer, used, &record) == CUPTI_SUCCESS; ++records)
+        for (CUpti_Activity *record = nullptr; cupti.next_record(buffer, used, &record) == CUPTI_SUCCESS;)
             rows->add(*record);
         buffers.put_empty(buffer);
     }
-    if (records > before) watch.saw_records();
+    if (rows->work() > before) watch.saw_records();
     if (size_t dropped = buffers.take_dropped()) rows->count_loss("records that CUPTI dropped: its buffers were full", dropped);
     if (CUptiResult result = managed_result.exchange(CUPTI_SUCCESS))
         rows->count_loss("migrations and faults of managed memory cannot be recorded: " + cupti.reason(result), 1);
@@ -94,10 +93,11 @@ void at_exit() {
     buffers.stop();
     reader.join();
     read(buffers.take_filled(std::chrono::seconds(0)));
-    if (watch.waits())
-        rows->count_loss(std::string(records ? "records of CUDA ended before the program's launches did"
-                                             : "nothing of CUDA is recorded: launches brought no record") +
-                             "; another client has taken CUPTI's buffers: " + cupti_clients(), 1);
+    if (watch.waits()) {
+        std::string what = rows->work() ? "records of CUDA ended before the program's launches did"
+                                        : "nothing of CUDA is recorded: launches brought no record";
+        rows->count_loss(what + "; another client has taken CUPTI's buffers: " + cupti_clients(), 1);
+    }
     rows->finish();
 }
 

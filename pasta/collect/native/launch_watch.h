@@ -6,13 +6,15 @@
 #include "chosen_calls.h"
 #include "cupti_library.h"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
 namespace pasta {
 
-/* Looks out for a launch, and after it for a record; then again. So a launch seldom costs a call
- * back. What is not said to be for any thread is for the collector's. */
+/* Looks out for a launch, then for a record of work; then, after ever longer pauses, again, as a
+ * launch that is looked for costs a call back. What is not said to be for any thread is for the
+ * collector's. */
 class LaunchWatch {
   public:
     explicit LaunchWatch(const Cupti &library) : cupti(library) {}
@@ -32,25 +34,31 @@ class LaunchWatch {
     /* For any thread. */
     void saw_launch() { launched.store(true, std::memory_order_relaxed); }
 
-    void saw_records() {
-        if (!launched.load(std::memory_order_relaxed)) return;
-        launched.store(false, std::memory_order_relaxed);
-        if (!looking) look_out(true);
-    }
+    void saw_records() { launched.store(false, std::memory_order_relaxed); }
 
+    /* To be called again and again, in even intervals. */
     void tick() {
-        if (looking && !stays && launched.load(std::memory_order_relaxed)) look_out(false);
+        if (stays) return;
+        if (looking && launched.load(std::memory_order_relaxed)) {
+            look_out(false);
+            ticks_left = pause;
+            pause = std::min(2 * pause, MOST_TICKS);
+        } else if (!looking && !waits() && ticks_left-- == 0) {
+            look_out(true);
+        }
     }
 
     /* Whether there was a launch and since then no record. */
     bool waits() const { return launched.load(std::memory_order_relaxed); }
 
   private:
+    static constexpr int MOST_TICKS = 32;
     const Cupti &cupti;
     CUpti_SubscriberHandle subscriber = nullptr;
     std::vector<CUpti_CallbackId> calls;
     std::atomic<bool> launched{false};
     bool looking = false, stays = false;
+    int pause = 1, ticks_left = 0;
 
     void look_out(bool on) {
         looking = on;

@@ -287,3 +287,23 @@ def test_without_request_there_are_no_stacks(collected):
     tables = collected("calls")
     assert tables["call"]["stack_id"].to_list() == [0] * 5
     assert "frame" not in tables
+
+
+RANGES = """
+#include <nvtx3/nvToolsExt.h>
+int main() { nvtxRangePushA("load"); nvtxRangePop(); }
+"""
+
+
+def test_nvtx_is_handed_to_the_cupti_that_records(includes, tmp_path):
+    if not any((Path(folder.removeprefix("-isystem")) / "nvtx3").is_dir() for folder in includes):
+        pytest.skip("there are no headers of NVTX")
+    fake = compiled("fake_cupti", tmp_path, "-fPIC", "-shared", "-Wno-unused-parameter", *includes)
+    source, program = tmp_path / "ranges.cpp", tmp_path / "ranges"
+    source.write_text(RANGES)
+    subprocess.run(["c++", *includes, source, "-o", program, "-ldl"], check=True)
+    told = {"PASTA_CUPTI": str(fake), "NVTX_INJECTION64_PATH": native_library.activity_library()}
+    done = subprocess.run(
+        [program], env={**os.environ, **told}, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "ranges are heard\n"
