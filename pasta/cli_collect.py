@@ -82,6 +82,13 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Let cuda.memory count barriers, calls and the like by instruction.",
     ),
     click.option(
+        "--in-range", "within", default="", metavar="REGEX",
+        help="Let cuda.memory watch launches only where an NVTX range of such a name is open.",
+    ),
+    click.option(
+        "--serial", is_flag=True, help="Let cuda.memory wait for each launch, so that none overlap."
+    ),
+    click.option(
         "--device-memory", metavar="SIZE",
         help="Device memory that cuda.memory may use (default: 64M).",
     ),
@@ -244,6 +251,8 @@ def _memory_options(options: dict[str, Any]) -> MemoryOptions:
         every_space=options["all_spaces"],
         instructions=options["instructions"],
         events=options["events"],
+        within=options["within"],
+        serial=options["serial"],
         device_bytes=_size("--device-memory", options["device_memory"]),
     )
 

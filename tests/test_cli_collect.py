@@ -352,6 +352,8 @@ NOTHING_SELECTED = {
     "all_spaces": False,
     "instructions": False,
     "events": False,
+    "within": "",
+    "serial": False,
     "device_memory": None,
 }
 

@@ -25,6 +25,9 @@ class MemoryOptions:
         every_space: shared, local and remote shared memory too.
         instructions: count accesses by instruction.
         events: count events on the device by instruction: barriers, calls, pipelines, ...
+        within: regular expression of names of NVTX ranges: only launches made while such a range is
+            open on the thread are watched; empty: all.
+        serial: wait for each launch to end, so that launches do not overlap.
         device_bytes: device memory that the collector may use, for each context.
     """
 
@@ -35,6 +38,8 @@ class MemoryOptions:
     every_space: bool = False
     instructions: bool = False
     events: bool = False
+    within: str = ""
+    serial: bool = False
     device_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +62,8 @@ class MemoryOptions:
             "spaces": "all" if self.every_space else "",
             "instructions": "yes" if self.instructions else "",
             "events": "yes" if self.events else "",
+            "range": self.within,
+            "serial": "yes" if self.serial else "",
             "device_bytes": _text(self.device_bytes),
         }
         return {name: value for name, value in told.items() if value}
@@ -74,8 +81,10 @@ def environment() -> dict[str, str]:
             "--with cuda.memory: no library of Compute Sanitizer was found; install"
             " nvidia-cuda-sanitizer-api, or the CUDA toolkit"
         )
+    library = memory_library()
     return {
-        "CUDA_INJECTION64_PATH": memory_library(),
+        "CUDA_INJECTION64_PATH": library,
+        "NVTX_INJECTION64_PATH": library,
         "PASTA_PATCHES": memory_patches(),
         "PASTA_SANITIZER": str(sanitizer),
     }

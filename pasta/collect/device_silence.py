@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-_FATAL = ("nothing of CUDA is recorded", "records of CUDA ended")
+_FATAL = (
+    "nothing of CUDA is recorded",
+    "records of CUDA ended",
+    "nothing of memory is recorded",
+)
 """How reasons of the collector begin after which a timeline is empty or breaks off."""
 _LEFT_OUT = "rows of kernel"
 """How the receiver's reason begins for kernels whose names were not wanted."""

@@ -29,6 +29,10 @@ class MemoryHooks {
     static inline const char *patches = nullptr;
     static inline bool forked = false;
 
+    static void close() {
+        if (MemoryCollector::instance && !forked) MemoryCollector::instance->close();
+    }
+
   private:
     static void resource(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
         switch (id) {
@@ -102,9 +106,7 @@ class MemoryHooks {
 
     /* Registered late, so that it runs before CUDA's own end. */
     static void drain_before_exit() {
-        static const int registered = std::atexit([] {
-            if (MemoryCollector::instance && !forked) MemoryCollector::instance->close();
-        });
+        static const int registered = std::atexit(&close);
         (void)registered;
     }
 };
@@ -157,9 +159,17 @@ int InitializeInjection(void) {
     const char *told = std::getenv("PASTA_MEMORY_RECORD"); /* by a Python session, which tells again */
     made->recording.store(told ? *told == '1' : settings.find("\"idle\": true") == std::string::npos);
     pthread_atfork(nullptr, nullptr, [] { MemoryHooks::forked = true; });
+    std::atexit(&MemoryHooks::close); /* also where no launch is ever seen */
+    NvtxRanges::clock = [] { return collector->has().clock(); };
+    NvtxRanges::ended = [](const NvtxRange &range) {
+        if (range.began && !MemoryHooks::forked) collector->has().add_range(range.name, range.began);
+    };
     made->start();
     return 1;
 }
+
+/* Called by NVTX at the program's first call of it. */
+int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) { return NvtxRanges::install(export_table); }
 
 /* A framework tells of its tensors; return the object's id, 0 where nothing is recorded. */
 uint64_t pasta_memory_tensor(uint64_t address, int64_t bytes, int device) {

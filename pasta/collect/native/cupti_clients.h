@@ -9,8 +9,9 @@
 
 namespace pasta {
 
-/* The clients whose libraries a process has mapped; `maps` is its /proc/PID/maps. */
-inline std::string clients_in(std::string_view maps) {
+/* The clients whose libraries a process has mapped; `maps` is its /proc/PID/maps, `own` the library of
+ * whoever asks. */
+inline std::string clients_in(std::string_view maps, std::string_view own = {}) {
     static constexpr struct {
         std::string_view library, client;
     } known[] = {
@@ -30,16 +31,16 @@ inline std::string clients_in(std::string_view maps) {
     };
     std::string found;
     for (auto &[library, client] : known)
-        if (maps.find(library) != std::string_view::npos)
+        if (library != own && maps.find(library) != std::string_view::npos)
             found.append(found.empty() ? "" : " or ").append(client);
     return found;
 }
 
 /* The same of this process, or of whom it may be where no library tells. */
-inline std::string cupti_clients() {
+inline std::string cupti_clients(std::string_view own = {}) {
     std::ostringstream maps;
     maps << std::ifstream("/proc/self/maps").rdbuf();
-    std::string found = clients_in(maps.str());
+    std::string found = clients_in(maps.str(), own);
     return found.empty() ? "the program itself, or a tool it runs under" : found;
 }
 

@@ -12,11 +12,12 @@ namespace pasta {
 
 /* An allocation, a release, or a launch, in the order in which they happened. */
 struct HostEvent {
-    enum What { ALLOCATION, RELEASE, TENSOR, TENSOR_RELEASE, LAUNCH, DEVICE } what;
+    enum What { ALLOCATION, RELEASE, TENSOR, TENSOR_RELEASE, LAUNCH, DEVICE, RANGE } what;
     uint64_t moment = 0;
     int64_t ts = 0, tid = 0;
     int32_t device = 0;
     const char *text = ""; /* space, or the launching call */
+    std::string range = {}; /* name of an NVTX range */
     uint64_t address = 0, bytes = 0, object = 0;
     Launch launch{};
     int64_t end = 0;
@@ -42,6 +43,7 @@ class MemoryAnalyst {
             break;
         case HostEvent::TENSOR_RELEASE: tensors.release(event.address, event.moment); break;
         case HostEvent::LAUNCH: rows.add_launch(event.launch, event.text, event.end); break;
+        case HostEvent::RANGE: rows.add_range(event.tid, event.ts, event.end, event.range); break;
         case HostEvent::DEVICE: break;
         }
     }

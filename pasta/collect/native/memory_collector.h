@@ -2,9 +2,11 @@
 #ifndef PASTA_MEMORY_COLLECTOR_H
 #define PASTA_MEMORY_COLLECTOR_H
 
+#include "cupti_clients.h"
 #include "memory_inventory.h"
 #include "memory_patch_list.h"
 #include "memory_records.h"
+#include "nvtx_ranges.h"
 
 #include <set>
 
@@ -155,6 +157,7 @@ class MemoryCollector {
 
     struct InFlight {
         MemoryContext *context = nullptr;
+        Sanitizer_StreamHandle handle = nullptr;
         Place place;
         Launch launch{};
     };
@@ -188,6 +191,7 @@ class MemoryCollector {
     MemoryRows rows;
     MemoryAnalyst analyst;
     int64_t written = 0; /* when rows were last written */
+    bool silence_told = false;
     std::thread thread;
 
     uint64_t stack_here() { return options.stacks ? rows.stacks.here() : 0; }
@@ -206,10 +210,11 @@ class MemoryCollector {
     void begin(const Sanitizer_LaunchData &data, Sanitizer_StreamHandle handle, CUstream stream, const KernelOfLaunch *kernel, InFlight &now) {
         MemoryContext *context = context_of(data, handle);
         now.context = context;
+        now.handle = handle;
         now.launch = {++launches, inventory.next_moment(), inventory.clock(), MemoryInventory::thread_id(), data.device,
                       context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
-        bool selected = recording.load() && kernel->wanted && options.launches.has(chosen);
+        bool selected = recording.load() && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!context) return;
         if (!selected) {
@@ -231,6 +236,7 @@ class MemoryCollector {
     }
 
     void end(InFlight &now, const char *name) {
+        if (options.serial && now.handle) call("waiting", call.library.synchronize, now.handle);
         inventory.add_launch(now.launch, name, inventory.clock());
         if (!now.place.bank) return;
         std::lock_guard<std::mutex> guard(launching);
@@ -297,9 +303,31 @@ class MemoryCollector {
                 bank.bank->state = Bank::FREE;
             }
             rows.add_stacks();
+            look_for_silence();
             write_if_due();
             analyst.forget(inventory.clock());
         }
+    }
+
+    /* Another client that was first leaves Compute Sanitizer without a single callback, and no error. */
+    void look_for_silence() {
+        if (silence_told || callbacks.load() || !has_context()) return;
+        silence_told = true;
+        rows.count_loss("nothing of memory is recorded: Compute Sanitizer brings no callbacks, as another client was first: " +
+                            cupti_clients("libsanitizer-"), 1);
+        rows.write();
+    }
+
+    bool has_context() {
+        OursNow ours;
+        int devices = 0;
+        if (driver.device_count(&devices) != CUDA_SUCCESS) return false;
+        for (int device = 0; device < devices; ++device) {
+            unsigned flags = 0;
+            int active = 0;
+            if (driver.primary_context(device, &flags, &active) == CUDA_SUCCESS && active) return true;
+        }
+        return false;
     }
 
     /* Full tables are written at once; what is less waits, as small batches are dear. */

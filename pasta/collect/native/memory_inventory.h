@@ -63,6 +63,17 @@ class MemoryInventory {
         return id;
     }
 
+    void add_range(const std::string &name, int64_t began) {
+        std::lock_guard<std::mutex> guard(lock);
+        HostEvent event{.what = HostEvent::RANGE};
+        event.moment = ++moment;
+        event.ts = began;
+        event.tid = thread_id();
+        event.range = name;
+        event.end = clock();
+        events.push_back(std::move(event));
+    }
+
     void add_device(int32_t device) {
         std::lock_guard<std::mutex> guard(lock);
         push({.what = HostEvent::DEVICE, .device = device});

@@ -5,6 +5,7 @@
 #include "memory_state.h"
 #include "settings.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <regex>
@@ -41,6 +42,7 @@ struct MemoryOptions {
     bool instructions = false;  /* accesses by instruction */
     bool events = false;
     bool stacks = false;        /* of launches */
+    bool serial = false;        /* wait for each launch to end */
     bool written = true;        /* whether records become rows, or are only counted */
     uint32_t granule_shift = 9;
     uint32_t block_shift = 16; /* of rows of blocks */
@@ -48,6 +50,7 @@ struct MemoryOptions {
     uint64_t wait_ms = 2000;
     LaunchRange launches, blocks;
     std::optional<std::regex> match;
+    std::optional<std::regex> range; /* of NVTX, in which launches are watched */
 
     static MemoryOptions from(const std::string &settings) {
         MemoryOptions options;
@@ -58,6 +61,8 @@ struct MemoryOptions {
         options.counts = options.records || options.instructions || level == "counts";
         options.every_space = text("spaces") == "all";
         options.events = text("events") == "yes";
+        options.serial = text("serial") == "yes";
+        if (std::string pattern = text("range"); !pattern.empty()) options.range = compiled(pattern);
         options.stacks = json_flag(settings, NAME, "stacks");
         options.written = text("records") != "counted";
         options.granule_shift = shift_of(text("granularity"), options.granule_shift);
@@ -71,6 +76,12 @@ struct MemoryOptions {
     }
 
     bool wants(const std::string &kernel) const { return !match || std::regex_search(kernel, *match); }
+
+    /* Whether a launch is watched where these ranges are open. */
+    template <class Ranges> bool wants_in(const Ranges &open) const {
+        if (!range) return true;
+        return std::any_of(open.begin(), open.end(), [&](const auto &each) { return std::regex_search(each.name, *range); });
+    }
 
     bool tallies() const { return instructions || events; }
 

@@ -72,6 +72,10 @@ class MemoryRows {
         devices.add(ring, device, text("nvidia"), text(name), text(uuid), static_cast<int64_t>(bytes), processors, text(capability));
     }
 
+    void add_range(int64_t tid, int64_t ts, int64_t end, const std::string &name) {
+        spans.add(ring, tid, ts, end - ts, text("annotation"), text(name), 0, 0);
+    }
+
     /* The whole launch in one space; `touched` where unique bytes are known. */
     void add_totals(const Launch &launch, Space space, const uint64_t (&accesses)[KINDS][SIZES],
                     const uint64_t (&other_bytes)[KINDS], const Touched *touched, uint32_t granularity) {
@@ -113,7 +117,7 @@ class MemoryRows {
     }
 
     void write() {
-        std::apply([&](auto &...table) { (table.write(ring), ...); }, std::tie(kernels, calls, memory, touches, metrics, events, devices, losses));
+        std::apply([&](auto &...table) { (table.write(ring), ...); }, std::tie(kernels, calls, memory, touches, metrics, events, devices, spans, losses));
         stack_rows.write(ring);
     }
 
@@ -140,6 +144,8 @@ class MemoryRows {
     Table<int32_t, uint64_t, uint32_t, uint32_t, int64_t> events{"event", "device", "launch_id", "kind_text", "pc", "count"};
     Table<int32_t, uint32_t, uint32_t, uint32_t, int64_t, int32_t, uint32_t> devices{
         "device", "device", "vendor_text", "name_text", "uuid_text", "memory_bytes", "multiprocessors", "compute_capability_text"};
+    Table<int64_t, int64_t, int64_t, uint32_t, uint32_t, uint64_t, uint64_t> spans{
+        "span", "tid", "ts", "dur", "level_text", "name_text", "external_id", "stack_id"};
     Table<uint32_t, uint32_t, int64_t, int64_t> losses{"loss", "collector_text", "reason_text", "count", "first_ts"};
 
     static const char *space_name(uint32_t space) {

@@ -1,0 +1,32 @@
+/* Pushes and pops ranges in every way that NVTX has. */
+#include <nvtx3/nvToolsExt.h>
+
+#include <stdio.h>
+
+static nvtxEventAttributes_t named(int type, nvtxMessageValue_t message) {
+    nvtxEventAttributes_t attributes = {0};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = type;
+    attributes.message = message;
+    return attributes;
+}
+
+int main(void) {
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("library");
+    nvtxMessageValue_t text = {.ascii = "with attributes"}, wide = {.unicode = L"wide"};
+    nvtxMessageValue_t registered = {.registered = nvtxDomainRegisterStringA(domain, "registered")};
+    nvtxEventAttributes_t plain = named(NVTX_MESSAGE_TYPE_ASCII, text);
+    nvtxEventAttributes_t known = named(NVTX_MESSAGE_TYPE_REGISTERED, registered);
+    nvtxEventAttributes_t unread = named(NVTX_MESSAGE_TYPE_UNICODE, wide);
+    nvtxRangePop(); /* of nothing */
+    printf("depth %d\n", nvtxRangePushA("outer"));
+    printf("depth %d\n", nvtxRangePushEx(&plain));
+    printf("depth %d\n", nvtxDomainRangePushEx(domain, &known));
+    nvtxDomainRangePushEx(domain, &unread);
+    nvtxDomainRangePop(domain);
+    nvtxDomainRangePop(domain);
+    nvtxRangePop();
+    nvtxRangePop();
+    return 0;
+}
