@@ -55,6 +55,7 @@ _LAUNCHED = frozenset({"kernel", "call", "memory", "touch", "metric", "device"})
 CUPTI, ROCPROFILER = "CUPTI", "ROCprofiler"
 SANITIZER, NSIGHT_COMPUTE = "Compute Sanitizer", "Nsight Compute"
 _SANITIZER_LOSES = "the last 0.1 s, and launches that run or whose results are not read yet"
+_CUPTI_LOSES = "what CUPTI holds: the last 0.1 s, or 256 KB of records of each thread"
 _NCU_LOSES = "all of it where ncu is killed; else what it has not yet counted"
 
 COLLECTORS: dict[str, Collector] = {
@@ -89,16 +90,16 @@ COLLECTORS: dict[str, Collector] = {
         {
             "kernels": Level(
                 frozenset(),
-                "about 1.3 times a program of many short kernels",
-                "what CUPTI holds: the last 0.1 s and kernels that run",
-                frozenset({"kernel", "copy", "span", "device"}),
+                "about 1.1 to 1.2 times a program of many short kernels",
+                _CUPTI_LOSES,
+                frozenset({"kernel", "copy", "span", "device", "call", "metric"}),
                 CUPTI,
             ),
             "calls": Level(
                 frozenset(),
-                "about 1.4 times a program of many short kernels",
-                "what CUPTI holds: the last 0.1 s and kernels that run",
-                frozenset({"kernel", "copy", "span", "device", "call", "sync", "memory"}),
+                "about 1.0 to 1.5 times a program of many short kernels",
+                _CUPTI_LOSES,
+                frozenset({"kernel", "copy", "span", "device", "call", "metric", "sync", "memory"}),
                 CUPTI,
             ),
         },
