@@ -7,6 +7,7 @@
 #include "launch_stacks.h"
 #include "stack_rows.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
@@ -39,7 +40,7 @@ class ActivityRows {
         case CUPTI_ACTIVITY_KIND_RUNTIME: return add_call(as<CUpti_ActivityAPI>(record), CUPTI_CB_DOMAIN_RUNTIME_API);
         case CUPTI_ACTIVITY_KIND_DRIVER: return add_call(as<CUpti_ActivityAPI>(record), CUPTI_CB_DOMAIN_DRIVER_API);
         case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: return add_sync(as<CUpti_ActivitySynchronization2>(record));
-        case CUPTI_ACTIVITY_KIND_MEMORY2: return add_memory(as<CUpti_ActivityMemory4>(record));
+        case CUPTI_ACTIVITY_KIND_MEMORY2: return take_memory(as<CUpti_ActivityMemory4>(record));
         case CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER:
             return add_managed(as<CUpti_ActivityUnifiedMemoryCounter3>(record));
         case CUPTI_ACTIVITY_KIND_MARKER: return add_marker(as<CUpti_ActivityMarker2>(record));
@@ -61,6 +62,8 @@ class ActivityRows {
             stack_rows->add(ring, [this](const char *reason, uint64_t count) { count_loss(reason, count); });
             stack_rows->write(ring);
         }
+        for (const MemoryChange &seen : without_thread) add_memory(seen, -1);
+        without_thread.clear();
         std::apply([this](auto &...table) { (table.write(ring), ...); },
                    std::tie(kernels, copies, calls, syncs, memory, spans, metrics, devices, losses));
     }
@@ -75,6 +78,10 @@ class ActivityRows {
         int64_t ts, tid;
         uint32_t name;
     };
+    struct MemoryChange {
+        CUpti_ActivityMemory4 change;
+        uint64_t object;
+    };
 
     Ring ring;
     const int64_t offset;
@@ -84,6 +91,7 @@ class ActivityRows {
     std::optional<StackRows> stack_rows;
     uint64_t launches = 0, objects = 0, worked = 0;
     std::unordered_map<uint64_t, uint64_t> live_objects; /* address -> object id */
+    std::vector<MemoryChange> without_thread;
     std::unordered_map<uint32_t, uint32_t> device_of_context;
     std::unordered_map<uint32_t, Range> open_ranges;
 
@@ -100,9 +108,9 @@ class ActivityRows {
         "call", "tid", "ts", "dur", "correlation", "external_id", "name_text", "result", "stack_id"};
     Table<int32_t, int64_t, int64_t, uint64_t, uint64_t, int64_t, uint32_t, int64_t, uint64_t> syncs{
         "sync", "device", "ts", "dur", "correlation", "external_id", "context", "kind_text", "stream", "event_id"};
-    Table<int32_t, int64_t, uint32_t, uint32_t, uint64_t, int64_t, uint64_t, int64_t, int64_t, int64_t, uint64_t> memory{
-        "memory",    "device",          "ts",             "event_text", "space_text", "address", "bytes",
-        "object_id", "total_allocated", "total_reserved", "stream",     "stack_id"};
+    Table<int64_t, int32_t, int64_t, uint32_t, uint32_t, uint64_t, int64_t, uint64_t, int64_t, int64_t, int64_t, uint64_t> memory{
+        "memory",    "tid",             "device",         "ts",     "event_text", "space_text", "address", "bytes",
+        "object_id", "total_allocated", "total_reserved", "stream", "stack_id"};
     Table<int64_t, int64_t, int64_t, uint32_t, uint32_t, uint64_t, uint64_t> spans{
         "span", "tid", "ts", "dur", "level_text", "name_text", "external_id", "stack_id"};
     Table<int32_t, int64_t, int64_t, uint64_t, uint32_t, double, uint32_t> metrics{
@@ -159,6 +167,7 @@ class ActivityRows {
         calls.add(ring, call.threadId, static_cast<int64_t>(call.start), dur, call.correlationId, 0,
                   texts.call(domain, call.cbid), static_cast<int32_t>(call.returnValue), stacks ? stacks->of(call.correlationId) : 0);
         if (dur < 0) calls.set_null<2>();
+        if (!without_thread.empty()) add_memory_of(call);
     }
 
     void add_sync(const CUpti_ActivitySynchronization2 &sync) {
@@ -172,22 +181,36 @@ class ActivityRows {
         if (dur < 0) syncs.set_null<2>();
     }
 
-    void add_memory(const CUpti_ActivityMemory4 &change) {
-        bool allocated = change.memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION;
+    /* Only the call knows the thread; its record comes next. */
+    void take_memory(const CUpti_ActivityMemory4 &change) {
         uint64_t object = 0;
-        if (allocated) {
+        if (is_allocation(change)) {
             object = live_objects[change.address] = ++objects;
         } else if (auto known = live_objects.find(change.address); known != live_objects.end()) {
             object = known->second;
             live_objects.erase(known);
         }
+        without_thread.push_back({change, object});
+    }
+
+    void add_memory_of(const CUpti_ActivityAPI &call) {
+        auto rest = std::stable_partition(without_thread.begin(), without_thread.end(), [&](const MemoryChange &seen) {
+            return seen.change.correlationId == call.correlationId;
+        });
+        for (auto seen = without_thread.begin(); seen != rest; ++seen) add_memory(*seen, call.threadId);
+        without_thread.erase(without_thread.begin(), rest);
+    }
+
+    void add_memory(const MemoryChange &seen, int64_t tid) {
+        const CUpti_ActivityMemory4 &change = seen.change;
         bool of_pool = change.memoryPoolConfig.memoryPoolType == CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
-        memory.add(ring, static_cast<int32_t>(change.deviceId), static_cast<int64_t>(change.timestamp),
-                   allocated ? allocate : release, texts.id(space(change)), change.address,
-                   static_cast<int64_t>(change.bytes), object, static_cast<int64_t>(change.memoryPoolConfig.utilizedSize),
+        memory.add(ring, tid, static_cast<int32_t>(change.deviceId), static_cast<int64_t>(change.timestamp),
+                   is_allocation(change) ? allocate : release, texts.space(change), change.address,
+                   static_cast<int64_t>(change.bytes), seen.object, static_cast<int64_t>(change.memoryPoolConfig.utilizedSize),
                    static_cast<int64_t>(change.memoryPoolConfig.pool.size), change.streamId, 0);
-        if (!of_pool) memory.set_null<7>(), memory.set_null<8>();
-        if (change.streamId == static_cast<uint32_t>(CUPTI_INVALID_STREAM_ID)) memory.set_null<9>();
+        if (tid < 0) memory.set_null<0>();
+        if (!of_pool) memory.set_null<8>(), memory.set_null<9>();
+        if (change.streamId == static_cast<uint32_t>(CUPTI_INVALID_STREAM_ID)) memory.set_null<10>();
     }
 
     /* Pages of managed memory that move, and what makes them move. */
@@ -266,15 +289,8 @@ class ActivityRows {
         if (!peak.fp8) devices.set_null<12>();
     }
 
-    static const char *space(const CUpti_ActivityMemory4 &change) {
-        if (change.memoryPoolConfig.memoryPoolType != CUPTI_ACTIVITY_MEMORY_POOL_TYPE_INVALID) return "pool";
-        switch (change.memoryKind) {
-        case CUPTI_ACTIVITY_MEMORY_KIND_PINNED: return "pinned";
-        case CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE: return "host";
-        case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED:
-        case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC: return "managed";
-        default: return "device";
-        }
+    static bool is_allocation(const CUpti_ActivityMemory4 &change) {
+        return change.memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION;
     }
 };
 

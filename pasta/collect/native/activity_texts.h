@@ -29,6 +29,8 @@ class ActivityTexts {
     uint32_t memory_kind(size_t kind) const { return memories[kind < memories.size() ? kind : 0]; }
     uint32_t sync_kind(size_t kind) const { return syncs[kind < syncs.size() ? kind : 0]; }
 
+    uint32_t space(const CUpti_ActivityMemory4 &change) { return id(space_name(change)); }
+
     uint32_t call(CUpti_CallbackDomain domain, CUpti_CallbackId call_id) {
         std::vector<uint32_t> &known = calls[domain == CUPTI_CB_DOMAIN_RUNTIME_API];
         if (call_id >= known.size()) known.resize(call_id + 1);
@@ -52,6 +54,17 @@ class ActivityTexts {
     const Cupti &cupti;
     std::vector<uint32_t> copies, memories, syncs, calls[2];
     Cache<uint32_t> kernels;
+
+    static const char *space_name(const CUpti_ActivityMemory4 &change) {
+        if (change.memoryPoolConfig.memoryPoolType != CUPTI_ACTIVITY_MEMORY_POOL_TYPE_INVALID) return "pool";
+        switch (change.memoryKind) {
+        case CUPTI_ACTIVITY_MEMORY_KIND_PINNED: return "pinned";
+        case CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE: return "host";
+        case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED:
+        case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC: return "managed";
+        default: return "device";
+        }
+    }
 
     std::string_view call_name(CUpti_CallbackDomain domain, CUpti_CallbackId call_id) const {
         const char *name = nullptr;

@@ -47,8 +47,11 @@ static void add_memory(ActivityRows &rows) {
     change.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
     change.memoryPoolConfig.pool.size = 4096, change.memoryPoolConfig.utilizedSize = 64;
     add(rows, CUPTI_ACTIVITY_KIND_MEMORY2, change);
-    change.memoryOperationType = CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE, change.address = 0x9999;
+    change.memoryOperationType = CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE, change.address = 0x9999, change.correlationId = 8;
     add(rows, CUPTI_ACTIVITY_KIND_MEMORY2, change);
+    CUpti_ActivityAPI call{};
+    call.start = 1, call.end = 2, call.threadId = 43, call.correlationId = 8, call.cbid = 1;
+    add(rows, CUPTI_ACTIVITY_KIND_RUNTIME, call);
 }
 
 static void add_managed(ActivityRows &rows) {
