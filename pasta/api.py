@@ -15,7 +15,7 @@ import polars as pl
 
 from pasta.errors import ConfigError, EngineError, PastaError, TraceError, did_you_mean
 from pasta.pipeline.config import ToolConfig
-from pasta.pipeline.engines.base import Engine
+from pasta.pipeline.engines.base import Engine, EngineOptions, OffGpu
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
@@ -29,7 +29,10 @@ from pasta.trace import Trace
 if TYPE_CHECKING:
     from pasta.trace_join import Joined
 
-ENGINES: dict[str, type[Engine]] = {"auto": CpuEngine, "cpu": CpuEngine}
+ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
+    "auto": lambda _options: CpuEngine(),
+    "cpu": lambda _options: CpuEngine(),
+}
 
 TraceLike = str | Path | Trace
 
@@ -81,6 +84,9 @@ def run(
     *,
     runs: Mapping[str, TraceLike] | None = None,
     engine: str = "auto",
+    workers: int | None = None,
+    scheduler: str | None = None,
+    off_gpu: OffGpu = "raise",
     out: str | Path | None = None,
     **parameters: Any,
 ) -> Report:
@@ -91,13 +97,19 @@ def run(
         trace: one or several traces or trace files; by default the trace that ships with pasta.
         runs: run name -> trace, for tools that compare runs.
         engine: `auto` or `cpu`.
+        workers: worker processes that the engine starts, where it starts any.
+        scheduler: address of a Dask scheduler whose workers run it instead.
+        off_gpu: `raise` or `cpu`: what happens to a stage that the GPU declines.
         out: folder for the tool's Parquet outputs; none are written without it.
         parameters: values that differ from the tool's defaults.
 
     Raises:
         PastaError: with a one-line message; see its children.
     """
-    return run_tool(tool, trace, runs=runs, engine=engine, out=out, parameters=parameters)
+    options = EngineOptions(workers, scheduler, off_gpu)
+    return run_tool(
+        tool, trace, runs=runs, engine=engine, options=options, out=out, parameters=parameters
+    )
 
 
 def run_tool(
@@ -106,15 +118,16 @@ def run_tool(
     *,
     runs: Mapping[str, TraceLike] | None,
     engine: str,
+    options: EngineOptions,
     out: str | Path | None,
     parameters: Mapping[str, Any],
 ) -> Report:
-    """Run a tool; the same as `run`, with the parameters in a mapping."""
+    """Run a tool; the same as `run`, with the parameters and the engine's options gathered."""
     config, graph = check(tool, parameters)
     sources, notes = _sources(trace, runs or {})
     folder = None if out is None else _output_folder(Path(out))
     try:
-        with _engine(engine) as running:
+        with _engine(engine, options) as running:
             tables = run_graph(config, graph, sources, running, outputs=folder is not None)
             report = Report(
                 tool=config.name,
@@ -122,7 +135,7 @@ def run_tool(
                 parameters=graph.parameters,
                 engine=running.name,
                 sources={source.name: str(source.trace.path) for source in sources},
-                notes=notes,
+                notes=[*notes, *running.notes],
             )
         build_report(report, config, sources, tables)
     except pl.exceptions.PolarsError as error:
@@ -163,7 +176,7 @@ def live_graph(tool: str, parameters: Mapping[str, Any] | None = None) -> LiveGr
         ConfigError: the tool is wrong.
     """
     config, graph = check(tool, parameters)
-    return LiveGraph(config, graph, _engine("cpu"))
+    return LiveGraph(config, graph, CpuEngine())
 
 
 def write_outputs(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
@@ -184,10 +197,10 @@ def _output_folder(out: Path) -> Path:
     return out
 
 
-def _engine(name: str) -> Engine:
+def _engine(name: str, options: EngineOptions) -> Engine:
     if name not in ENGINES:
         raise PastaError(f"no engine '{name}'.{did_you_mean(name, ENGINES)}")
-    return ENGINES[name]()
+    return ENGINES[name](options)
 
 
 def _sources(

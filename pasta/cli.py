@@ -27,6 +27,7 @@ from pasta.errors import PastaError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pasta.pipeline.engines.base import EngineOptions, OffGpu
     from pasta.tools.report import Report
 
 if not hasattr(pasta, "__version__"):
@@ -75,6 +76,17 @@ _run_options: list[Callable[[Any], Any]] = [
         help="A named trace, for tools that compare runs.",
     ),
     click.option("--engine", default="auto", show_default=True, help="auto or cpu."),
+    click.option(
+        "--workers", type=click.IntRange(min=1), metavar="N",
+        help="Worker processes that the engine starts on this machine.",
+    ),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers to use instead."
+    ),
+    click.option(
+        "--off-gpu", type=click.Choice(["raise", "cpu"]), default="raise", show_default=True,
+        help="What happens to a stage that the GPU declines.",
+    ),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
     click.option(
         "--out", type=click.Path(path_type=Path),
@@ -118,6 +130,9 @@ def _run(
     traces: Sequence[str],
     runs: Sequence[str],
     engine: str,
+    workers: int | None,
+    scheduler: str | None,
+    off_gpu: OffGpu,
     settings: Sequence[str],
     out: Path | None,
     form: str,
@@ -126,11 +141,13 @@ def _run(
     **selected: Any,
 ) -> None:
     from pasta import api
+    from pasta.pipeline.engines.base import EngineOptions
 
+    options = EngineOptions(workers, scheduler, off_gpu)
     if command:
         _run_command(
             config, command, collectors, selected, traces=traces, runs=runs, engine=engine,
-            settings=settings, out=out, form=form,
+            options=options, settings=settings, out=out, form=form,
         )  # fmt: skip
         return
     report = api.run_tool(
@@ -138,6 +155,7 @@ def _run(
         list(traces) or None,
         runs=_pairs(runs, "--run"),
         engine=engine,
+        options=options,
         out=out,
         parameters=_pairs(settings, "--set"),
     )
@@ -155,6 +173,7 @@ def _run_command(
     traces: Sequence[str],
     runs: Sequence[str],
     engine: str,
+    options: EngineOptions,
     settings: Sequence[str],
     out: Path | None,
     form: str,
@@ -175,8 +194,9 @@ def _run_command(
     code = recorded.exit_code
     try:
         report = api.run_tool(
-            config, str(recorded.path), runs={}, engine=engine, out=out, parameters=parameters
-        )
+            config, str(recorded.path), runs={}, engine=engine, options=options, out=out,
+            parameters=parameters,
+        )  # fmt: skip
     except PastaError as error:
         if code == 0:
             raise

@@ -73,12 +73,27 @@ def run_graph(
         ConfigError: an input wants a run that was not given.
         EngineError: the engine failed.
     """
-    tables = {
-        name: _input_rows(config.name, name, spec, sources) for name, spec in graph.inputs.items()
-    }
     wanted = wanted_nodes(config, outputs=outputs)
+    found = engine.run(config, graph, sources, wanted)
+    if found is not None:
+        return found
+    tables = input_tables(config, graph, sources)
     plans = graph.plan(tables, wanted, engine.collect)
     return dict(zip(wanted, engine.collect(list(plans.values())), strict=True)) if wanted else {}
+
+
+def input_tables(
+    config: ToolConfig, graph: Graph, sources: Sequence[Source]
+) -> dict[str, pl.LazyFrame]:
+    """Return the rows of every input of a tool's graph.
+
+    Raises:
+        TraceError: a trace lacks a required table.
+        ConfigError: an input wants a run that was not given.
+    """
+    return {
+        name: _input_rows(config.name, name, spec, sources) for name, spec in graph.inputs.items()
+    }
 
 
 def _input_rows(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 import polars as pl
 
 from pasta.errors import EngineError
+from pasta.pipeline.engines.base import Engine
 
 
-class CpuEngine:
+class CpuEngine(Engine):
     """Runs plans on CPU cores; memory is bounded where the plan allows streaming."""
 
     name = "cpu"
@@ -22,14 +21,3 @@ class CpuEngine:
             return pl.collect_all(plans, engine="streaming")
         except pl.exceptions.PolarsError as error:
             raise EngineError(f"the cpu engine failed: {' '.join(str(error).split())}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
