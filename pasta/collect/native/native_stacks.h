@@ -3,9 +3,9 @@
 #define PASTA_NATIVE_STACKS_H
 
 #include "interned.h"
+#include "stack_walk.h"
 
 #include <link.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <functional>
@@ -63,7 +63,7 @@ class NativeStacks {
   public:
     /* Ids lie above those of Python's stacks in the same process. */
     static constexpr uint64_t FIRST = 1ull << 32;
-    static constexpr size_t DEEPEST = 256, MOST = 1 << 16;
+    static constexpr size_t MOST = 1 << 16;
 
     struct Stack {
         uint64_t id;
@@ -77,14 +77,15 @@ class NativeStacks {
     void leave_out(CodeOf code) { inner = std::move(code); }
 
     /* The id of the calling thread's stack, from the caller of this on; 0: not known. */
-    [[gnu::noinline]] uint64_t here() {
-        Walk walk{inner};
-        _Unwind_Backtrace(&step, &walk);
-        std::string_view key(reinterpret_cast<const char *>(walk.calls), walk.depth * sizeof(uintptr_t));
+    [[gnu::always_inline]] uint64_t here() {
+        const StackWalk &walk = StackWalk::here();
+        const uintptr_t *end = walk.calls + walk.depth;
+        const uintptr_t *begin = std::find_if_not(walk.calls, end, [this](uintptr_t call) { return inner.has(call); });
+        std::string_view key(reinterpret_cast<const char *>(begin), static_cast<size_t>(end - begin) * sizeof(uintptr_t));
         std::lock_guard<std::mutex> guard(lock);
-        lost.unwalked += walk.depth == 0;
+        lost.unwalked += key.empty();
         lost.too_deep += walk.cut;
-        if (walk.depth == 0) return 0;
+        if (key.empty()) return 0;
         if (auto known = ids.find(key); known != ids.end()) return known->second;
         if (ids.size() >= MOST) {
             ++lost.too_many;
@@ -92,7 +93,7 @@ class NativeStacks {
         }
         uint64_t id = FIRST + ids.size();
         ids.emplace(key, id);
-        fresh.push_back({id, {walk.calls, walk.calls + walk.depth}});
+        fresh.push_back({id, {begin, end}});
         return id;
     }
 
@@ -108,14 +109,6 @@ class NativeStacks {
     }
 
   private:
-    struct Walk {
-        const CodeOf &inner;
-        size_t depth = 0;
-        bool begun = false, cut = false;
-        uintptr_t calls[DEEPEST];
-
-        explicit Walk(const CodeOf &left_out) : inner(left_out) {}
-    };
     struct Hash {
         using is_transparent = void;
         size_t operator()(std::string_view key) const { return hash_bytes(key.data(), key.size()); }
@@ -126,19 +119,6 @@ class NativeStacks {
     std::unordered_map<std::string, uint64_t, Hash, std::equal_to<>> ids;
     std::vector<Stack> fresh;
     Lost lost;
-
-    static _Unwind_Reason_Code step(_Unwind_Context *context, void *argument) {
-        auto &walk = *static_cast<Walk *>(argument);
-        if (!std::exchange(walk.begun, true)) return _URC_NO_REASON; /* ours */
-        int interrupted = 0; /* by a signal: the address is not one to which a call returns */
-        uintptr_t call = _Unwind_GetIPInfo(context, &interrupted);
-        if (!call) return _URC_END_OF_STACK;
-        call -= !interrupted;
-        if (walk.depth == 0 && walk.inner.has(call)) return _URC_NO_REASON;
-        if ((walk.cut = walk.depth == DEEPEST)) return _URC_END_OF_STACK;
-        walk.calls[walk.depth++] = call;
-        return _URC_NO_REASON;
-    }
 };
 
 } // namespace pasta

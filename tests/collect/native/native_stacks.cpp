@@ -1,9 +1,15 @@
 /* Interns stacks of its own and writes them into the channel in CHANNEL, for test_native_stacks.py;
- * with a number, prints what one costs at that depth, in ns. */
+ * with `wander`, compares stacks on random ways with what a walk of every frame finds; with a number,
+ * prints what one costs at that depth, in ns. */
 #include "../../../pasta/collect/native/stack_rows.h"
 
 #include <chrono>
+#include <alloca.h>
+
 #include <cstdio>
+#include <map>
+#include <random>
+#include <set>
 #include <thread>
 
 using namespace pasta;
@@ -32,7 +38,54 @@ __attribute__((noinline)) uint64_t descend(int levels) {
     return id;
 }
 
+struct Wanderer {
+    std::mt19937 random{1};
+    std::map<uint64_t, std::vector<uintptr_t>> seen;
+    std::set<std::vector<uintptr_t>> different;
+    uint64_t checked = 0, wrong = 0;
+
+    static _Unwind_Reason_Code step(_Unwind_Context *context, void *to) {
+        static_cast<std::vector<uintptr_t> *>(to)->push_back(_Unwind_GetIP(context));
+        return _URC_NO_REASON;
+    }
+
+    __attribute__((noinline)) void check() {
+        std::vector<uintptr_t> every_frame;
+        uint64_t id = stacks.here();
+        _Unwind_Backtrace(&step, &every_frame);
+        every_frame.erase(every_frame.begin());
+        auto [known, fresh] = seen.try_emplace(id, every_frame);
+        wrong += known->second != every_frame || fresh != different.insert(every_frame).second;
+        ++checked;
+    }
+
+    __attribute__((noinline)) void left(int levels) {
+        go(levels);
+        go(levels);
+    }
+
+    __attribute__((noinline)) void right(int levels) {
+        auto *room = static_cast<volatile char *>(alloca(1 + random() % 4 * 64));
+        room[0] = static_cast<char>(levels);
+        go(levels);
+    }
+
+    __attribute__((noinline)) void go(int levels) {
+        if (levels == 0) return check();
+        if (random() % 8 == 0) check();
+        if (random() % 2) left(levels - 1);
+        else right(levels - 1);
+        if (random() % 16 == 0) right(levels - 1);
+    }
+};
+
 } // namespace probe
+
+static void wander() {
+    probe::Wanderer wanderer;
+    for (int way = 0; way < 400; ++way) wanderer.go(static_cast<int>(wanderer.random() % 10));
+    std::printf("%llu %llu %zu\n", static_cast<unsigned long long>(wanderer.wrong), static_cast<unsigned long long>(wanderer.checked), wanderer.seen.size());
+}
 
 static void write(const char *folder) {
     Ring ring(folder, 0);
@@ -57,5 +110,6 @@ static void measure(int levels) {
 
 int main(int count, char **arguments) {
     if (count == 3) measure(std::atoi(arguments[2]));
+    else if (std::string_view(arguments[1]) == "wander") wander();
     else write(arguments[1]);
 }

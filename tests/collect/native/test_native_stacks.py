@@ -93,6 +93,17 @@ def test_a_deep_stack_keeps_its_innermost_frames(printed_and_frames):
     assert functions(frames, 0) == ["probe::descend(int)"] * 256
 
 
+@pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-fno-omit-frame-pointer")])
+def test_frames_that_are_remembered_are_those_that_a_walk_of_all_finds(tmp_path, options):
+    """Random recursions, with frames of varying size, of functions that leave and come back."""
+    program = compiled(tmp_path, *options)
+    done = subprocess.run([program, "wander"], check=True, capture_output=True, text=True)
+    wrong, checked, different = map(int, done.stdout.split())
+    assert wrong == 0
+    assert checked - different > 1000
+    assert different > 1000
+
+
 def test_a_stripped_program_is_told_by_places(tmp_path):
     _, frames = run(compiled(tmp_path, "-s"))
     places = functions(frames, 1)[-2:]
