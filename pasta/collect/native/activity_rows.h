@@ -4,6 +4,7 @@
 
 #include "activity_texts.h"
 #include "device_peaks.h"
+#include "finished_ranges.h"
 #include "launch_stacks.h"
 #include "stack_rows.h"
 
@@ -43,11 +44,14 @@ class ActivityRows {
         case CUPTI_ACTIVITY_KIND_MEMORY2: return take_memory(as<CUpti_ActivityMemory4>(record));
         case CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER:
             return add_managed(as<CUpti_ActivityUnifiedMemoryCounter3>(record));
-        case CUPTI_ACTIVITY_KIND_MARKER: return add_marker(as<CUpti_ActivityMarker2>(record));
         case CUPTI_ACTIVITY_KIND_CONTEXT: return add_context(as<CUpti_ActivityContext3>(record));
         case CUPTI_ACTIVITY_KIND_DEVICE: return add_device(as<CUpti_ActivityDevice5>(record));
         default: count_loss("activity record of kind " + std::to_string(record.kind) + ": left out", 1);
         }
+    }
+
+    void add(const FinishedRange &range) {
+        spans.add(ring, range.tid, range.ts, range.dur, annotation, texts.id(range.name), 0, 0);
     }
 
     /* How many kernels, copies and calls there were. */
@@ -68,16 +72,7 @@ class ActivityRows {
                    std::tie(kernels, copies, calls, syncs, memory, spans, metrics, devices, losses));
     }
 
-    void finish() {
-        if (!open_ranges.empty()) count_loss("NVTX ranges without an end: left out", open_ranges.size());
-        write();
-    }
-
   private:
-    struct Range {
-        int64_t ts, tid;
-        uint32_t name;
-    };
     struct MemoryChange {
         CUpti_ActivityMemory4 change;
         uint64_t object;
@@ -93,7 +88,6 @@ class ActivityRows {
     std::unordered_map<uint64_t, uint64_t> live_objects; /* address -> object id */
     std::vector<MemoryChange> without_thread;
     std::unordered_map<uint32_t, uint32_t> device_of_context;
-    std::unordered_map<uint32_t, Range> open_ranges;
 
     Table<int32_t, int64_t, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, int64_t, int64_t, uint32_t,
           uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t>
@@ -252,22 +246,6 @@ class ActivityRows {
         int64_t dur = lasts ? duration(seen.start, seen.end, name) : -1;
         metrics.add(ring, device, static_cast<int64_t>(seen.start), dur, 0, texts.id(name), value, texts.id(unit));
         if (dur < 0) metrics.set_null<2>();
-    }
-
-    void add_marker(const CUpti_ActivityMarker2 &marker) {
-        bool starts = marker.flags & CUPTI_ACTIVITY_FLAG_MARKER_START;
-        if (starts && marker.name) {
-            open_ranges[marker.id] = {static_cast<int64_t>(marker.timestamp), marker.objectId.pt.threadId,
-                                      texts.id(marker.name)};
-        } else if (marker.flags & CUPTI_ACTIVITY_FLAG_MARKER_END) {
-            auto range = open_ranges.find(marker.id);
-            if (range == open_ranges.end()) return count_loss("NVTX range without a start: left out", 1);
-            spans.add(ring, range->second.tid, range->second.ts,
-                      static_cast<int64_t>(marker.timestamp) - range->second.ts, annotation, range->second.name, 0, 0);
-            open_ranges.erase(range);
-        } else {
-            count_loss("NVTX marks (moments, not ranges): left out", 1);
-        }
     }
 
     void add_context(const CUpti_ActivityContext3 &context) { device_of_context[context.contextId] = context.deviceId; }

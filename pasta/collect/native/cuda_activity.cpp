@@ -24,6 +24,7 @@ constexpr auto FLUSH_EVERY = std::chrono::milliseconds(100);
 
 Cupti cupti;
 ActivityBuffers &buffers = *new ActivityBuffers; /* CUPTI may come with one at the very end */
+FinishedRanges &ranges = *new FinishedRanges;    /* threads may outlive main */
 ActivityRows *rows = nullptr;                    /* the reader's, once that runs */
 LaunchWatch watch(cupti);
 LaunchStacks *stacks = nullptr; /* where they are asked for */
@@ -31,11 +32,6 @@ CUpti_SubscriberHandle subscriber;
 std::thread reader;
 std::atomic<bool> ending{false}, forked{false}, managed_asked{false};
 std::atomic<CUptiResult> managed_result{CUPTI_SUCCESS};
-
-const std::string &load_cupti() {
-    static const std::string missing = cupti.load();
-    return missing;
-}
 
 void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most_records) {
     *buffer = forked.load() ? nullptr : buffers.take_empty();
@@ -60,6 +56,8 @@ void read(const std::vector<ActivityBuffers::Filled> &delivered) {
         buffers.put_empty(buffer);
     }
     if (rows->work() > before) watch.saw_records();
+    for (const FinishedRange &range : ranges.take()) rows->add(range);
+    if (uint64_t refused = ranges.take_refused()) rows->count_loss("NVTX ranges that came faster than they could be written: left out", refused);
     if (size_t dropped = buffers.take_dropped()) rows->count_loss("records that CUPTI dropped: its buffers were full", dropped);
     if (CUptiResult result = managed_result.exchange(CUPTI_SUCCESS))
         rows->count_loss("migrations and faults of managed memory cannot be recorded: " + cupti.reason(result), 1);
@@ -98,7 +96,8 @@ void at_exit() {
                                         : "nothing of CUDA is recorded: launches brought no record";
         rows->count_loss(what + "; another client has taken CUPTI's buffers: " + cupti_clients(), 1);
     }
-    rows->finish();
+    if (uint64_t open = ranges.still_open()) rows->count_loss("NVTX ranges without an end: left out", open);
+    rows->write();
 }
 
 void in_child() {
@@ -166,7 +165,6 @@ void enable_all(const std::string &level) {
     enable(CUPTI_ACTIVITY_KIND_MEMCPY, "copies");
     enable(CUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices");
     enable(CUPTI_ACTIVITY_KIND_MEMSET, "memsets");
-    enable(CUPTI_ACTIVITY_KIND_MARKER, "NVTX ranges");
     Calls calls = Calls::THAT_START_WORK;
     if (level != "kernels") {
         calls = Calls::THAT_TAKE_TIME;
@@ -194,7 +192,7 @@ int InitializeInjection(void) {
     std::string settings = collect;
     std::optional<std::string> level = json_text(settings, "cuda", "level");
     if (!level) return 1;
-    std::string failure = load_cupti();
+    std::string failure = cupti.load();
     auto *made = new ActivityRows(folder, environment_rank(), json_number(settings, "offset"), cupti);
     if (!made->opened()) return 1;
     rows = made;
@@ -213,8 +211,19 @@ int InitializeInjection(void) {
     return 1;
 }
 
-/* Called by NVTX at a program's first range: CUPTI, the one that records, is to hear of them. */
-int InitializeInjectionNvtx2(void *get_export_table) {
-    return load_cupti().empty() && cupti.initialize_nvtx ? cupti.initialize_nvtx(get_export_table) : 0;
+/* Called by NVTX at a program's first range, be it before or after CUDA is used. */
+int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
+    const char *collect = std::getenv("PASTA_COLLECT");
+    if (!collect || !json_text(collect, "cuda", "level")) return 0;
+    static const int64_t offset = json_number(collect, "offset");
+    static auto now = [] { return static_cast<int64_t>(pasta_clock(CLOCK_MONOTONIC)) + offset; };
+    NvtxRanges::clock = [] {
+        if (!forked.load()) ranges.begin();
+        return now();
+    };
+    NvtxRanges::ended = [](const NvtxRange &range) {
+        if (!forked.load()) ranges.end(range, now());
+    };
+    return NvtxRanges::install(export_table);
 }
 }

@@ -28,9 +28,6 @@ struct Cupti {
     decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
     decltype(&cuptiActivityGetNumDroppedRecords) dropped_records = nullptr;
 
-    /* By which NVTX tells CUPTI of ranges; may be absent. */
-    int (*initialize_nvtx)(void *) = nullptr;
-
     /* Load it; return why it cannot be, or nothing. */
     std::string load() {
         void *library = open();
@@ -51,8 +48,6 @@ struct Cupti {
         find(library, "cuptiActivityFlushAll", flush_all, missing);
         find(library, "cuptiActivityGetNextRecord", next_record, missing);
         find(library, "cuptiActivityGetNumDroppedRecords", dropped_records, missing);
-        std::string absent;
-        find(library, "InitializeInjectionNvtx2", initialize_nvtx, absent);
         return missing.empty() ? "" : "this CUPTI is too old: it has no " + missing;
     }
 

@@ -75,14 +75,7 @@ static void add_others(ActivityRows &rows) {
     device.globalMemoryBandwidth = 2000;
     add(rows, CUPTI_ACTIVITY_KIND_DEVICE, device);
     add(rows, CUPTI_ACTIVITY_KIND_OVERHEAD, copy);
-    CUpti_ActivityMarker2 marker{};
-    marker.id = 1, marker.timestamp = 40, marker.flags = CUPTI_ACTIVITY_FLAG_MARKER_START, marker.name = "load";
-    marker.objectId.pt.threadId = 42;
-    add(rows, CUPTI_ACTIVITY_KIND_MARKER, marker);
-    marker.timestamp = 90, marker.flags = CUPTI_ACTIVITY_FLAG_MARKER_END, marker.name = nullptr;
-    add(rows, CUPTI_ACTIVITY_KIND_MARKER, marker);
-    marker.id = 2, marker.flags = CUPTI_ACTIVITY_FLAG_MARKER_START, marker.name = "open";
-    add(rows, CUPTI_ACTIVITY_KIND_MARKER, marker);
+    rows.add(FinishedRange{42, 40, 50, "load"});
 }
 
 int main(int count, char **arguments) {
@@ -96,5 +89,5 @@ int main(int count, char **arguments) {
     add_memory(rows);
     add_managed(rows);
     add_others(rows);
-    rows.finish();
+    rows.write();
 }

@@ -3,7 +3,6 @@
  * there is a record of each launching call, too. */
 #include <cupti.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -74,7 +73,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc give
 }
 CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute, size_t *, void *) { return CUPTI_SUCCESS; }
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
-    bool refused = kind == CUPTI_ACTIVITY_KIND_MARKER || kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
+    bool refused = kind == CUPTI_ACTIVITY_KIND_MEMSET || kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
     return refused ? CUPTI_ERROR_NOT_COMPATIBLE : CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId, uint8_t) { return CUPTI_SUCCESS; }
@@ -96,12 +95,6 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *from, size_t bytes, CUpti_Activi
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t *dropped) {
     *dropped = goes_wrong("full") ? 3 : 0;
     return CUPTI_SUCCESS;
-}
-
-/* Says that NVTX came by. */
-int InitializeInjectionNvtx2(void *table) {
-    std::puts(table ? "ranges are heard" : "no table");
-    return 1;
 }
 
 void fake_context() { call_back(nullptr, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, nullptr); }

@@ -194,7 +194,6 @@ def test_copies_memsets_ranges_and_devices(rows):
 def test_what_makes_no_sense_is_counted(rows):
     lost = rows["loss"].group_by("reason").agg(pl.col("count").sum()).sort("reason")
     assert lost.rows() == [
-        ("NVTX ranges without an end: left out", 1),
         ("activity record of kind 17: left out", 1),
         ("kernel without sound times: kept as unfinished", 1),
         ("memset without sound times: kept as unfinished", 1),
@@ -234,7 +233,7 @@ def test_a_program_is_recorded_to_its_end(collected):
     assert kernels["dur"].unique().to_list() == [10]
     assert kernels["pid"].n_unique() == 1
     assert lost(tables) == {
-        "NVTX ranges cannot be recorded: FAKE": 1,
+        "memsets cannot be recorded: FAKE": 1,
         "migrations and faults of managed memory cannot be recorded: FAKE": 1,
     }
 
@@ -290,19 +289,47 @@ def test_without_request_there_are_no_stacks(collected):
 
 RANGES = """
 #include <nvtx3/nvToolsExt.h>
-int main() { nvtxRangePushA("load"); nvtxRangePop(); }
+#include <dlfcn.h>
+#include <unistd.h>
+int main(int, char **arguments) {
+    nvtxRangePushA("before CUDA");
+    nvtxRangePushA("epoch");
+    nvtxRangePop();
+    reinterpret_cast<int (*)()>(dlsym(dlopen(arguments[1], RTLD_NOW), "InitializeInjection"))();
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("mine");
+    nvtxEventAttributes_t attributes{};
+    attributes.version = NVTX_VERSION, attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+    attributes.message.registered = nvtxDomainRegisterStringA(domain, "load");
+    nvtxDomainRangePushEx(domain, &attributes);
+    usleep(300000);
+    nvtxDomainRangePop(domain);
+    nvtxRangePop();
+    nvtxRangePushA("open");
+}
 """
 
 
-def test_nvtx_is_handed_to_the_cupti_that_records(includes, tmp_path):
+def test_ranges_are_spans_whether_or_not_cuda_was_there(includes, tmp_path):
     if not any((Path(folder.removeprefix("-isystem")) / "nvtx3").is_dir() for folder in includes):
         pytest.skip("there are no headers of NVTX")
     fake = compiled("fake_cupti", tmp_path, "-fPIC", "-shared", "-Wno-unused-parameter", *includes)
     source, program = tmp_path / "ranges.cpp", tmp_path / "ranges"
     source.write_text(RANGES)
     subprocess.run(["c++", *includes, source, "-o", program, "-ldl"], check=True)
-    told = {"PASTA_CUPTI": str(fake), "NVTX_INJECTION64_PATH": native_library.activity_library()}
-    done = subprocess.run(
-        [program], env={**os.environ, **told}, check=True, capture_output=True, text=True
-    )
-    assert done.stdout == "ranges are heard\n"
+    library = native_library.activity_library()
+    settings = {"offset": 10**15, "cuda": {"level": "kernels"}}
+    told = {"PASTA_CUPTI": str(fake), "NVTX_INJECTION64_PATH": library}
+    with Channel.create("ranges", tables=WIRE_TABLES) as channel:
+        told |= {"PASTA_CHANNEL": str(channel.folder), "PASTA_COLLECT": json.dumps(settings)}
+        subprocess.run([program, library], env={**os.environ, **told}, check=True)
+        tables = tables_of(channel)
+    spans = tables["span"].sort("ts")
+    assert spans["name"].to_list() == ["before CUDA", "epoch", "load"]
+    assert spans["tid"].to_list() == spans["pid"].to_list()
+    outer, epoch, load = spans.rows(named=True)
+    assert outer["ts"] > 10**15
+    assert epoch["ts"] + epoch["dur"] <= load["ts"]
+    assert load["dur"] > 300_000_000
+    assert load["ts"] + load["dur"] <= outer["ts"] + outer["dur"]
+    assert lost(tables)["NVTX ranges without an end: left out"] == 1
