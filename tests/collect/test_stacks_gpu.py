@@ -24,7 +24,10 @@ forward(torch.ones(64, device="cuda"))
 torch.cuda.synchronize()
 """
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="there is no NVIDIA GPU"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +41,6 @@ def program(tmp_path_factory):
 
 
 def recorded(folder, what, *command):
-    if not Path("/dev/nvidiactl").exists():
-        pytest.skip("there is no NVIDIA GPU")
     collect = [sys.executable, "-m", "pasta", "collect", "--with", what, "--stacks"]
     done = subprocess.run(
         [*collect, "-o", folder, "--", *command], capture_output=True, text=True, check=False
