@@ -57,3 +57,9 @@ def write_trace(folder: Path, **tables: list[dict[str, object]]) -> Trace:
     part.finish()
     writer.finish()
     return Trace.open(folder)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs an NVIDIA GPU on machines without one."""
+    if item.get_closest_marker("gpu") and not Path("/dev/nvidiactl").exists():
+        pytest.skip("there is no NVIDIA GPU on this machine")
