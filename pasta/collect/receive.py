@@ -11,18 +11,21 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from pasta.collect.access_files import TABLE as ACCESS
+from pasta.collect.access_files import AccessFiles
 from pasta.collect.channel import Channel
 from pasta.collect.channel_ring import Batch, Producer
 from pasta.collect.file_imports import FileImports
 from pasta.collect.live_tables import combined, live_spans, processes, running_totals
 from pasta.collect.losses import Losses
-from pasta.collect.wire import FILE, TEXT, TEXTS, Decoder
+from pasta.collect.wire import FILE, TEXT, TEXTS, WARPS, Decoder
 from pasta.schema import TABLES, arrow_schema
 from pasta.trace import RANK_FOLDER
 from pasta.trace_writer import PartWriter
 
 FILE_SECONDS = 1.0
 """How long rows wait before they are in a file that a reader sees."""
+_SENSELESS = "records of accesses that make no sense: left out"
 _UNKNOWN_TEXT = "cells whose text did not arrive: null"
 
 Listener = Callable[[str, pa.Table], None]
@@ -39,7 +42,8 @@ class Receiver:
 
     Attributes:
         rows: rows by table so far.
-        listeners: called with each table's new rows; for analysis while the program runs.
+        listeners: called with each table's new rows, but not those of `access` from devices, which
+            are too many; for analysis while the program runs.
         processes: (rank, pid) -> when it was last heard of, in ns.
         failure: why rows could not be written; empty: all were.
         spent_ns: what receiving and writing took.
@@ -64,6 +68,7 @@ class Receiver:
         self._losses = Losses("channel")
         self._decoders: dict[str, Decoder] = {}
         self._parts: dict[int, PartWriter] = {}
+        self._accesses = AccessFiles(lambda rank: self._part(rank).folder, FILE_SECONDS)
         self._lock = threading.Lock()
         self._imports = FileImports((channel.folder, folder), self.append)
         self._rolled = time.monotonic()
@@ -75,10 +80,14 @@ class Receiver:
         until = time.monotonic() + FILE_SECONDS
         while batch is not None:
             began = time.monotonic_ns()
-            with batch:
-                self._take(batch)
+            if batch.table == WARPS:
+                self._take_accesses(batch)
+            else:
+                with batch:
+                    self._take(batch)
             self.spent_ns += time.monotonic_ns() - began
             batch = self._channel.poll() if time.monotonic() < until else None
+        self._write_accesses(self._accesses.advance)
         if time.monotonic() - self._rolled >= FILE_SECONDS:
             self._rolled = time.monotonic()
             self._write(self._roll)
@@ -130,7 +139,7 @@ class Receiver:
     @property
     def bytes(self) -> int:
         """Size of the trace's files so far."""
-        return sum(part.bytes for part in self._parts.values())
+        return self._accesses.bytes + sum(part.bytes for part in self._parts.values())
 
     def finish(self, exit_codes: Mapping[int, int]) -> list[int]:
         """Sort and complete the tables; return the ranks.
@@ -139,8 +148,9 @@ class Receiver:
             exit_codes: pid -> exit code, negative for a signal, of the processes it is known of.
         """
         self._imports.close()
-        self._count_losses()
         began = time.monotonic_ns()
+        self._write_accesses(self._accesses.finish)
+        self._count_losses()
         self._write(lambda: self._complete(exit_codes))
         self.spent_ns += time.monotonic_ns() - began
         return sorted(self._parts)
@@ -162,6 +172,7 @@ class Receiver:
         self.rows = {
             table: sum(part.rows.get(table, 0) for part in self._parts.values()) for table in TABLES
         }
+        self.rows[ACCESS] += sum(self._accesses.rows.values())
 
     def _take(self, batch: Batch) -> None:
         producer = batch.producer
@@ -176,6 +187,22 @@ class Receiver:
         else:
             self.append(producer.rank, batch.table, decoder.rows(batch.table, batch.rows))
 
+    def _take_accesses(self, batch: Batch) -> None:
+        """Hand over a batch, which is released when there is room for it."""
+        self.processes[batch.producer.rank, batch.producer.pid] = self._clock()
+        self._part(batch.producer.rank)
+        self._write_accesses(lambda: self._accesses.take(batch))
+        if self.failure:
+            batch.release()
+
+    def _write_accesses(self, action: Callable[[], None]) -> None:
+        """Do what writes accesses; where nothing is written any more, nobody waits for it."""
+        self._write(action)
+        if arrived := self._accesses.arrived():
+            self.rows[ACCESS] = self.rows.get(ACCESS, 0) + arrived
+        if self.failure:
+            self._accesses.abandon()
+
     def _import(self, producer: Producer, files: list[dict[str, Any]]) -> None:
         for file in files:
             self._imports.put(producer, Path(file["path"]), file["shift"])
@@ -189,6 +216,8 @@ class Receiver:
     def _count_losses(self) -> None:
         for loss in self._channel.losses():
             self._append_loss(loss.producer, loss.reason, loss.rows or loss.batches, loss.first_ts)
+        for producer, records in self._accesses.senseless.items():
+            self._append_loss(producer, _SENSELESS, records, None)
         for decoder in self._decoders.values():
             if decoder.unknown:
                 self._append_loss(decoder.producer, _UNKNOWN_TEXT, decoder.unknown, None)

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pasta.collect.channel_ring import Producer
+from pasta.collect.warp_accesses import WARP_ACCESS
 from pasta.schema import TABLES, arrow_schema
 
-TEXT, TEXTS, FILE = "text", "texts", "file"
+TEXT, TEXTS, FILE, WARPS = "text", "texts", "file", "warp_access"
 _FROM_RING = ("rank", "pid")
 
 
@@ -37,11 +38,12 @@ WIRE_TABLES: dict[str, pa.Schema] = {
     TEXT: _schema(id=pa.uint32(), text=pa.string()),
     TEXTS: _schema(id=pa.uint32(), texts=pa.list_(pa.string())),
     FILE: _schema(path=pa.string(), kind=pa.string(), shift=pa.int64(), events=pa.uint64()),
+    WARPS: _schema(**WARP_ACCESS),
 }
 """What producers write: a trace's tables without `rank` and `pid`, which the ring knows; a column
 of texts is one of ids of rows of `text`, a column of lists of texts one of ids of rows of `texts`,
 both unique in their ring and written before their use, 0 for null; a row of `file` names a file
-that the reader imports and removes."""
+that the reader imports and removes; a row of `warp_access` stands for up to 32 of `access`."""
 
 
 class Decoder:

@@ -147,7 +147,7 @@ def test_rows_outlive_the_shared_memory_that_they_came_in(channel):
 
 
 def test_every_table_of_a_trace_travels_without_rank_and_pid():
-    assert set(WIRE_TABLES) == {*TABLES, "text", "texts", "file"}
+    assert set(WIRE_TABLES) == {*TABLES, "text", "texts", "file", "warp_access"}
     for table in TABLES:
         names = set(WIRE_TABLES[table].names)
         known = {name.removesuffix("_texts").removesuffix("_text") for name in names}

@@ -25,10 +25,12 @@ class Ring {
 
     int error() const { return failed; }
 
+    size_t slot_bytes() const { return ring.header ? ring.header->slot_bytes : 0; }
+
     bool of_this_process() const { return ring.pid == getpid(); }
 
     uint32_t text_id(std::string_view value) {
-        return text.id({clean(value, ring.header ? ring.header->slot_bytes / 4 : 0)});
+        return text.id({clean(value, slot_bytes() / 4)});
     }
 
     int table(const char *name) const { return pasta_find_table(&ring, name); }

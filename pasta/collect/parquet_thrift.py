@@ -1,0 +1,62 @@
+"""Thrift's compact protocol, as far as the headers and the footer of a Parquet file need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+
+
+class Value(NamedTuple):
+    """An encoded value: its type in the compact protocol, and its bytes."""
+
+    type: int
+    bytes: bytes
+
+
+def varint(number: int) -> bytes:
+    """Return a number of at least 0 in groups of 7 bits, the lowest first."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _zigzag(number: int) -> bytes:
+    return varint(2 * number if number >= 0 else -2 * number - 1)
+
+
+def i32(number: int) -> Value:
+    """Return an integer of 32 bits, or an enumerator."""
+    return Value(_I32, _zigzag(number))
+
+
+def i64(number: int) -> Value:
+    """Return an integer of 64 bits."""
+    return Value(_I64, _zigzag(number))
+
+
+def binary(value: bytes | str) -> Value:
+    """Return bytes, or a text as UTF-8."""
+    encoded = value.encode() if isinstance(value, str) else value
+    return Value(_BINARY, varint(len(encoded)) + encoded)
+
+
+def items(values: Sequence[Value]) -> Value:
+    """Return a list of values of one type, at least one."""
+    short = len(values) < 15
+    head = bytes([(len(values) if short else 15) << 4 | values[0].type])
+    size = b"" if short else varint(len(values))
+    return Value(_LIST, head + size + b"".join(value.bytes for value in values))
+
+
+def struct(fields: Mapping[int, Value]) -> Value:
+    """Return a structure; its fields are given in the order of their ids, at most 15 apart."""
+    encoded, last = [], 0
+    for number, value in fields.items():
+        encoded += [bytes([(number - last) << 4 | value.type]), value.bytes]
+        last = number
+    return Value(_STRUCT, b"".join(encoded) + b"\0")

@@ -1,0 +1,153 @@
+"""Raw accesses as they travel: a record for each instruction of a warp.
+
+A record stands for up to 32 rows of the table `access`. Most values of an access are the same for
+all lanes of its warp, so that records take a tenth of the bytes, and a file can be written from them
+without making the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pasta.collect.channel_ring import Producer
+from pasta.collect.parquet_runs import Codes, Column, Numbers, Runs, RunsFile
+from pasta.schema import arrow_schema
+
+LANES = 32
+_OF_WARP = ("device", "launch_id", "request", "pc", "bytes", "op", "space", "warp", "block")
+"""Columns of `access` that all lanes share."""
+WARP = np.dtype(
+    [
+        ("launch_id", "<u8"),
+        ("request", "<u8"),
+        ("base", "<u8"),
+        ("block", "<u8"),
+        ("device", "<i4"),
+        ("pc", "<u4"),
+        ("bytes", "<u4"),
+        ("warp", "<u4"),
+        ("lanes", "<u4"),
+        ("op", "u1"),
+        ("space", "u1"),
+        ("unused", "<u2"),
+        ("distances", "<i4", (LANES,)),
+    ]
+)
+"""A record: `lanes` has a bit for each lane that takes part, whose address is `base` plus its
+distance; distances of other lanes mean nothing."""
+_ITEMS = WARP.itemsize // 8
+WARP_ACCESS: dict[str, pa.DataType] = {"record": pa.list_(pa.int64())}
+"""What producers write: in each row the bytes of one record, as they lie in memory. One column
+instead of a dozen, as this table is the one that must be quick."""
+_GROUP_WARPS = 16384
+_LANE_NUMBERS = np.arange(LANES, dtype=np.uint8)
+
+Warps = NDArray[np.void]
+
+
+def warps_of(batch: pa.RecordBatch) -> Warps:
+    """Return a batch's records, where they lie.
+
+    Raises:
+        ValueError: a record is missing, or is shorter or longer.
+    """
+    if batch.num_columns != 1 or batch.column(0).null_count:
+        raise ValueError("rows without a record")
+    column = batch.column(0)
+    _, offsets, _, items = column.buffers()
+    ends = np.frombuffer(offsets, "<i4", batch.num_rows + 1, 4 * column.offset)
+    if np.any(np.diff(ends) != _ITEMS):
+        raise ValueError(f"records that are not {WARP.itemsize} bytes")
+    return np.frombuffer(items, WARP, batch.num_rows, 8 * int(ends[0]))
+
+
+def rows_in(warps: Warps) -> int:
+    """Return how many rows of `access` they stand for."""
+    return int(np.count_nonzero(_taking_part(warps)))
+
+
+def write_accesses(path: Path, warps: Warps, producer: Producer) -> int:
+    """Write rows of `access`, in order of (launch_id, request, lane); return the file's size.
+
+    Raises:
+        OSError: it cannot be written; what there is of it is removed.
+    """
+    file = RunsFile(path, arrow_schema("access"))
+    try:
+        for columns, rows in _row_groups(_in_order(warps), producer):
+            file.write(columns, rows)
+        return file.close()
+    except BaseException:
+        file.abandon()
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _taking_part(warps: Warps) -> NDArray[np.bool_]:
+    """Return, for each warp and lane, whether it takes part."""
+    masks = np.ascontiguousarray(warps["lanes"]).astype("<u4", copy=False).view(np.uint8)
+    return np.unpackbits(masks, bitorder="little").view(np.bool_).reshape(-1, LANES)
+
+
+def _in_order(warps: Warps) -> Warps:
+    """Sort by launch and request what has lanes that take part.
+
+    Where several rows make up one request their lanes may alternate: then each lane gets a row.
+    """
+    idle = warps["lanes"] == 0
+    if idle.any():
+        warps = warps[~idle]
+    launch, request = warps["launch_id"], warps["request"]
+    later = launch[1:] > launch[:-1]
+    if not np.all(later | ((launch[1:] == launch[:-1]) & (request[1:] >= request[:-1]))):
+        warps = warps[np.lexsort((request, launch))]
+        launch, request = warps["launch_id"], warps["request"]
+    together = (launch[1:] == launch[:-1]) & (request[1:] == request[:-1])
+    return _lane_by_lane(warps, together) if together.any() else warps
+
+
+def _lane_by_lane(warps: Warps, together: NDArray[np.bool_]) -> Warps:
+    shared = np.zeros(len(warps), np.bool_)
+    shared[1:] |= together
+    shared[:-1] |= together
+    index, lane = np.nonzero(_taking_part(warps[shared]))
+    pieces = warps[shared][index]
+    pieces["lanes"] = np.uint32(1) << lane.astype(np.uint32)
+    lowest = np.concatenate([np.zeros(np.count_nonzero(~shared), lane.dtype), lane])
+    both = np.concatenate([warps[~shared], pieces])
+    return both[np.lexsort((lowest, both["request"], both["launch_id"]))]
+
+
+def _row_groups(warps: Warps, producer: Producer) -> Iterator[tuple[dict[str, Column], int]]:
+    for first in range(0, len(warps), _GROUP_WARPS):
+        yield _columns(warps[first : first + _GROUP_WARPS], producer)
+
+
+def _columns(warps: Warps, producer: Producer) -> tuple[dict[str, Column], int]:
+    """Return the columns of a row group, and its rows."""
+    takes_part = _taking_part(warps)
+    counts = takes_part.sum(axis=1, dtype=np.uint8)
+    addresses = warps["base"].view(np.int64)[:, None] + warps["distances"]
+    lanes = np.broadcast_to(_LANE_NUMBERS, addresses.shape)
+    rows = int(counts.sum(dtype=np.int64))
+    if rows == addresses.size:
+        address, lane = addresses.reshape(-1), lanes.reshape(-1)
+    else:
+        address, lane = addresses[takes_part], lanes[takes_part]
+    columns: dict[str, Column] = {
+        "rank": Runs(np.array([producer.rank], np.int32), rows),
+        "pid": Runs(np.array([producer.pid], np.int64), rows),
+        "lane": Codes(lane, LANES),
+        "address": Numbers(address.view(np.uint64)),
+    }
+    return columns | {name: _runs(warps[name], counts) for name in _OF_WARP}, rows
+
+
+def _runs(values: NDArray[Any], counts: NDArray[np.uint8]) -> Runs:
+    return Runs(np.ascontiguousarray(values), counts)
