@@ -53,7 +53,7 @@ class MemoryAnalyst {
         std::vector<std::vector<uint32_t>> leaves_of(drained.launches.size());
         for (uint32_t leaf = 0; leaf < drained.leaf_pages.size(); ++leaf) {
             uint32_t slot = bank.leaf(leaf)[0];
-            if (slot < leaves_of.size()) leaves_of[slot].push_back(leaf);
+            if (slot < leaves_of.size() && drained.leaf_pages[leaf] != Drained::NOWHERE) leaves_of[slot].push_back(leaf);
         }
         for (uint32_t slot = 0; slot < drained.launches.size(); ++slot) take_launch(drained, slot, leaves_of[slot]);
         take_tallies(drained);

@@ -19,6 +19,7 @@ struct Place {
 
 /* A drained bank, for the analyst. */
 struct Drained {
+    static constexpr uint64_t NOWHERE = ~0ull;
     Bank *bank;
     std::vector<Launch> launches;      /* by slot */
     std::vector<uint64_t> leaf_pages;  /* leaf -> address of its page */
@@ -227,7 +228,10 @@ class MemoryContext {
         }
         result.launches.resize(std::min<size_t>(result.launches.size(), bank.used));
         uint32_t leaves = sound ? std::min(bank.control().leaves, bank.layout.leaves) : 0;
-        for (uint32_t leaf = 0; leaf < leaves; ++leaf) result.leaf_pages.push_back(pages.address(bank.leaf(leaf)[1]));
+        for (uint32_t leaf = 0; leaf < leaves; ++leaf) { /* a kernel that was ended may leave nonsense */
+            uint32_t page = bank.leaf(leaf)[1];
+            result.leaf_pages.push_back(page < pages.size() ? pages.address(page) : Drained::NOWHERE);
+        }
         if (!bank.page_words().empty())
             for (uint32_t page = 0; page < pages.size(); ++page) result.page_address.push_back(pages.address(page));
         if (sound) leaves_per_launch = std::max(1u, (bank.control().leaves + bank.used - 1) / bank.used);
