@@ -38,7 +38,7 @@ def processor_seconds() -> float:
 
 def counted(program: Path, rows: int) -> dict[str, float]:
     """Return the rate at which the reader takes records that become no rows."""
-    command = [program, "/nonexistent", str(rows // _LANES), "count", "full"]
+    command: list[str | Path] = [program, "/nonexistent", str(rows // _LANES), "count", "full"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return {"counted, M accesses/s": round(int(told[0]) / int(told[2]) * 1e3, 1)}
 
@@ -49,7 +49,13 @@ def written(program: Path, rows: int, folder: Path) -> dict[str, float]:
     used, began = processor_seconds(), time.perf_counter()
     with Channel.create("run", slots=SLOTS, slot_bytes=SLOT_BYTES, tables=WIRE_TABLES) as channel:
         receiver = Receiver(channel, trace, time.time_ns)
-        command = [program, str(channel.folder), str(rows // _LANES), "rows", "full"]
+        command: list[str | Path] = [
+            program,
+            str(channel.folder),
+            str(rows // _LANES),
+            "rows",
+            "full",
+        ]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             while process.poll() is None or channel.producers:
                 receiver.receive(0.05)

@@ -46,9 +46,10 @@ def binary(value: bytes | str) -> Value:
 
 
 def items(values: Sequence[Value]) -> Value:
-    """Return a list of values of one type, at least one."""
+    """Return a list of values of one type; an empty one is of structures."""
     short = len(values) < 15
-    head = bytes([(len(values) if short else 15) << 4 | values[0].type])
+    kind = values[0].type if values else _STRUCT
+    head = bytes([(len(values) if short else 15) << 4 | kind])
     size = b"" if short else varint(len(values))
     return Value(_LIST, head + size + b"".join(value.bytes for value in values))
 

@@ -61,10 +61,12 @@ def warps_of(batch: pa.RecordBatch) -> Warps:
         raise ValueError("rows without a record")
     column = batch.column(0)
     _, offsets, _, items = column.buffers()
-    ends = np.frombuffer(offsets, "<i4", batch.num_rows + 1, 4 * column.offset)
+    if offsets is None or items is None:
+        return np.empty(0, WARP)
+    ends = np.frombuffer(memoryview(offsets), "<i4", batch.num_rows + 1, 4 * column.offset)
     if np.any(np.diff(ends) != _ITEMS):
         raise ValueError(f"records that are not {WARP.itemsize} bytes")
-    return np.frombuffer(items, WARP, batch.num_rows, 8 * int(ends[0]))
+    return np.frombuffer(memoryview(items), WARP, batch.num_rows, 8 * int(ends[0]))
 
 
 def rows_in(warps: Warps) -> int:

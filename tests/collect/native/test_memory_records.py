@@ -75,6 +75,26 @@ def test_every_record_becomes_its_rows(program, tmp_path, records):
     assert got.equals(want.cast(dict(got.schema)))
 
 
+def test_what_a_killed_program_had_sent_is_kept(program, tmp_path):
+    writer = TraceWriter(tmp_path / "trace", {})
+    with Channel.create("killed", slots=16, slot_bytes=1 << 17, tables=WIRE_TABLES) as channel:
+        receiver = Receiver(channel, writer.path, lambda: 1000)
+        with subprocess.Popen([program, str(channel.folder), str(1 << 30), "rows"]) as process:
+            while receiver.rows.get("access", 0) < 200_000:
+                receiver.receive(0.01)
+            process.kill()
+        while channel.producers:
+            receiver.receive(0.01)
+        ranks = receiver.finish({})
+        assert sum(loss.batches for loss in channel.losses()) <= 1
+    writer.finish(ranks=ranks)
+    accesses = Trace.open(writer.path).scan("access").collect()
+    assert accesses.height == receiver.rows["access"] >= 200_000
+    got = accesses.drop("rank", "pid")
+    want = expected(accesses["request"].max() + 1)
+    assert got.equals(want.cast(dict(got.schema)))
+
+
 def test_records_can_be_counted_only(program):
     with Channel.create("counted", slots=2, slot_bytes=1 << 17, tables=WIRE_TABLES) as channel:
         command = [program, str(channel.folder), str(LAP + 77), "count"]
