@@ -71,6 +71,10 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Blocks of the grid whose accesses cuda.memory:access records.",
     ),
     click.option(
+        "--records", type=click.Choice(["written", "counted"]), default="written",
+        help="Whether accesses that cuda.memory:access records become rows, or are only counted.",
+    ),
+    click.option(
         "--all-spaces", is_flag=True,
         help="Let cuda.memory look at shared and local memory too.",
     ),
@@ -248,6 +252,7 @@ def _memory_options(options: dict[str, Any]) -> MemoryOptions:
         block=_size("--block", options["block"]),
         launches=options["launches"],
         blocks=options["blocks"],
+        records=options["records"],
         every_space=options["all_spaces"],
         instructions=options["instructions"],
         events=options["events"],

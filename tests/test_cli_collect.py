@@ -349,6 +349,7 @@ NOTHING_SELECTED = {
     "block": None,
     "launches": "",
     "blocks": "",
+    "records": "written",
     "all_spaces": False,
     "instructions": False,
     "events": False,
@@ -377,6 +378,12 @@ NOTHING_SELECTED = {
 def test_what_options_select(option, text, value):
     chosen = selection({**NOTHING_SELECTED, option: text})
     assert getattr(chosen, option) == value
+
+
+def test_what_is_to_become_of_records_is_told_the_memory_collector_alone():
+    chosen = selection({**NOTHING_SELECTED, "records": "counted"})
+    assert chosen.in_collector("cuda.memory") == {"records": "counted"}
+    assert chosen.in_collector("cuda") == {}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ class MemoryOptions:
         launches: `FIRST:LAST:EVERY`, launches whose memory is watched, counted from 0 among those
             whose names match; empty: all.
         blocks: `FIRST:LAST`, blocks of the grid whose accesses are recorded; empty: all.
+        records: what becomes of accesses that are recorded: `written` as rows, or `counted`.
         every_space: shared, local and remote shared memory too.
         instructions: count accesses by instruction.
         events: count events on the device by instruction: barriers, calls, pipelines, ...
@@ -35,6 +36,7 @@ class MemoryOptions:
     block: int | None = None
     launches: str = ""
     blocks: str = ""
+    records: str = "written"
     every_space: bool = False
     instructions: bool = False
     events: bool = False
@@ -59,6 +61,7 @@ class MemoryOptions:
             "block": _text(self.block),
             "launches": self.launches,
             "blocks": self.blocks,
+            "records": self.records if self.records != "written" else "",
             "spaces": "all" if self.every_space else "",
             "instructions": "yes" if self.instructions else "",
             "events": "yes" if self.events else "",

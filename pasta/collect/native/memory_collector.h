@@ -185,7 +185,7 @@ class MemoryCollector {
     std::map<std::pair<CUcontext, CUstream>, uint64_t> streams;
     std::map<CUgraphExec, uint64_t> graphs;
     uint64_t launches = 0, chosen = 0, context_count = 0;
-    uint64_t not_selected = 0, given_up = 0, raw_dropped = 0, raw_missing = 0;
+    uint64_t not_selected = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
     MemoryRows rows;
@@ -287,6 +287,7 @@ class MemoryCollector {
             raw_dropped += control.dropped_accesses;
             if (!control.dead) raw_missing += reader->second->finish(control.head, 12 * LAST_WAIT);
         }
+        if (!options.written) raw_counted += reader->second->accesses.load();
         readers.erase(reader);
     }
 
@@ -368,6 +369,7 @@ class MemoryCollector {
             {kernels_of_graphs.load(), "kernels of CUDA graphs: what they touched is known for the launch of the graph as a whole"},
             {unnumbered, "pages of memory beyond what the page table holds: accesses to them are of no known object"},
             {raw_dropped, "raw accesses that were not read in time: dropped"},
+            {raw_counted, "raw accesses that were only counted (--records counted)"},
             {raw_missing, "records of warps that did not arrive"},
         };
         for (auto &[number, reason] : counted)
