@@ -52,7 +52,9 @@ def _stage(stage: Stage) -> str:
     kinds = ["array code" if stage.array else "relational"]
     if stage.merge is not None:
         kinds.append("mergeable")
-    if not stage.ordered:
+    if stage.within is not None:
+        kinds.append("works within keys")
+    if stage.order == "undefined":
         kinds.append("order of the result not defined")
     lines.append(f"- {', '.join(kinds)}")
     return "\n".join(lines)

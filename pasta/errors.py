@@ -28,6 +28,10 @@ class ConfigError(PastaError):
         self.path = path
         self.problem = problem
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, str]]:
+        """Pickle what it was made from, so that it can come from another process."""
+        return ConfigError, (self.path, self.problem)
+
     def within(self, prefix: str) -> ConfigError:
         """Return the same error with its path below `prefix`, as `file.yaml: ` or `stages.a.`."""
         path = f"{prefix}{self.path}" if self.path else prefix.rstrip(": .")

@@ -206,6 +206,13 @@ def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.Dat
     return values if keys.width == 0 else keys[groups].hstack(values)
 
 
+def sorted_pieces(
+    pieces: pl.LazyFrame, *, by: Sequence[str], start: str, **_arguments: Any
+) -> pl.LazyFrame:
+    """Return disjoint intervals of all groups in order of `by`, nulls first, and start."""
+    return pieces.sort(*by, start, maintain_order=True)
+
+
 def lasting(rows: pl.DataFrame, start: str, duration: str, where: str = "") -> pl.DataFrame:
     """Return the rows that have both a start and a duration."""
     require(rows, [start, duration], where)

@@ -92,6 +92,25 @@ def is_cumulative(node: Node) -> bool:
     return node.name in AGGREGATE_NODES or node.name in CUMULATIVE_NODES or node.name == "Over"
 
 
+def partitions(expression: pl.Expr) -> set[str]:
+    """Return the columns by which every window partitions that an aggregate of it lies in."""
+    found: list[set[str]] = []
+    left: list[tuple[Any, set[str]]] = [
+        (json.loads(expression.meta.serialize(format="json")), set())
+    ]
+    while left:
+        tree, within = left.pop()
+        node = _node(tree, aggregated=False)
+        operands = node.operands
+        if node.name == "Over":
+            by = [part.get("Column") for part in _listed(tree["Over"]["partition_by"])]
+            within = {name for name in by if isinstance(name, str)}
+        if is_cumulative(node):
+            found.append(within)
+        left += [(operand, within) for operand in operands]
+    return set.intersection(*found) if found else set()
+
+
 def _node(tree: Any, aggregated: bool) -> Node:  # noqa: FBT001 (an item of the stack)
     if tree == "Len":
         return Node("Len", None, aggregated, [])

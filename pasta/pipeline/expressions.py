@@ -8,14 +8,14 @@ files, nor run a query, nor fill the memory with one expression.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
 
 from pasta.errors import ConfigError, shown
-from pasta.pipeline.expression_tree import is_cumulative, nodes, refusal
+from pasta.pipeline.expression_tree import is_cumulative, nodes, partitions, refusal
 from pasta.pipeline.sql_functions import AGGREGATE_NODES
 from pasta.pipeline.sql_text import check_text, operands_of, substitute, unusable
 
@@ -125,6 +125,16 @@ def parse_measure(value: Any, path: str, parameters: Mapping[str, Any]) -> Measu
 def is_row_wise(expression: pl.Expr) -> bool:
     """Whether the value in a row depends on that row alone."""
     return not any(is_cumulative(node) for node in nodes(expression))
+
+
+def window_keys(expressions: Iterable[pl.Expr]) -> set[str]:
+    """Return the columns within which rows affect each other's values: all windows partition by them.
+
+    Empty where some value depends on rows of no partition. Of expressions that are row-wise,
+    nothing can be said.
+    """
+    found = [partitions(expression) for expression in expressions if not is_row_wise(expression)]
+    return set.intersection(*found) if found else set()
 
 
 def _named_measure(value: dict[str, Any], path: str, parameters: Mapping[str, Any]) -> pl.Expr:

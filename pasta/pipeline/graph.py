@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,12 @@ class Node:
         return tuple(source for source in self.positional if source is not None)
 
     @property
+    def followed(self) -> tuple[str, ...]:
+        """The sources whose order the rows follow, where the stage keeps an order."""
+        many = any(entry.many for entry in self.stage.inputs)
+        return self.sources if many else self.sources[:1]
+
+    @property
     def kind(self) -> Kind:
         """How the node may be run on parts of the rows."""
         return self.stage.kind(self.arguments)
@@ -64,28 +70,33 @@ class Graph:
         """Return a lazy frame for each wanted node.
 
         Args:
-            tables: a lazy frame for each input.
+            tables: a lazy frame for each input, and for each node that has run already.
             wanted: names of nodes or inputs; one whose order is undefined is sorted by all columns.
             collect: runs the plans that feed array stages, where the plan must be cut.
         """
-        plans = dict(tables)
-        wanted = list(wanted)
-        for name in self._needed(wanted):
-            if name in self.nodes:
-                plans[name] = self._apply(self.nodes[name], plans, collect)
+        plans = self.unsorted_plan(tables, wanted, collect)
         return {
-            name: plans[name] if self.ordered(name) else sorted_by(plans[name], [])
-            for name in wanted
+            name: plan if self.ordered(name) else sorted_by(plan, [])
+            for name, plan in plans.items()
         }
+
+    def unsorted_plan(
+        self, tables: Mapping[str, pl.LazyFrame], wanted: Iterable[str], collect: Collect
+    ) -> dict[str, pl.LazyFrame]:
+        """Do as `plan`, with rows as they come where their order is undefined."""
+        plans, wanted = dict(tables), list(wanted)
+        for name in self.needed(wanted, tables):
+            plans[name] = self._apply(self.nodes[name], plans, collect)
+        return {name: plans[name] for name in wanted}
 
     def ordered(self, name: str) -> bool:
         """Whether the order of a node's rows is defined; it is undefined after a join."""
         node = self.nodes.get(name)
         if node is None:
             return True
-        if node.kind != "row-wise":
-            return node.stage.ordered
-        return all(self.ordered(source) for source in node.sources)
+        if node.stage.order != "kept":
+            return node.stage.order == "own"
+        return all(self.ordered(source) for source in node.followed)
 
     def schemas(self) -> dict[str, pl.Schema]:
         """Derive the schema of every node on empty tables; no data is read.
@@ -104,13 +115,13 @@ class Graph:
             plans[name] = pl.LazyFrame(schema=found[name])
         return found
 
-    def _needed(self, wanted: list[str]) -> list[str]:
-        """Return the wanted nodes and all that feeds them, in order."""
+    def needed(self, wanted: Iterable[str], known: Container[str] = ()) -> list[str]:
+        """Return the wanted nodes and all that feeds them, in order, but none that is `known`."""
         needed = set(wanted)
         for name in reversed(list(self.nodes)):
-            if name in needed:
+            if name in needed and name not in known:
                 needed.update(self.nodes[name].sources)
-        return [name for name in self.nodes if name in needed]
+        return [name for name in self.nodes if name in needed and name not in known]
 
     def _apply(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
         """Return the node's plan; a mistake in how it is used is named with its path."""

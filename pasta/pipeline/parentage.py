@@ -13,7 +13,7 @@ from pasta.pipeline.columns import extents, number_groups, process_key, unsigned
 from pasta.pipeline.kernels.ordering import rows_with
 
 
-def recorded_parents(rows: pl.DataFrame, node: str, parent: str) -> tuple[Any, bool]:
+def _recorded_parents(rows: pl.DataFrame, node: str, parent: str) -> tuple[Any, Any]:
     """Return the row of each row's recorded parent in its process, -1 where there is none.
 
     Args:
@@ -22,13 +22,17 @@ def recorded_parents(rows: pl.DataFrame, node: str, parent: str) -> tuple[Any, b
         parent: the column of parents' ids, 0 for none.
 
     Returns:
-        The parents as int64, and whether any is recorded and all are among the rows.
+        The parents as int64, and for each row whether any parent is recorded in its process and
+        all of them are among the rows.
     """
-    _, (groups,) = number_groups(process_key(rows), rows)
+    processes, (groups,) = number_groups(process_key(rows), rows)
     ids, wanted = (unsigned(rows, column).view(np.int64) for column in (node, parent))
     named = wanted != 0
     found = np.where(named, rows_with(groups, ids, groups, wanted), -1)
-    return found, bool(named.any() and (found[named] >= 0).all())
+    count = processes.height
+    complete = np.bincount(groups[named], minlength=count) > 0
+    complete[groups[named & (found < 0)]] = False
+    return found, complete[groups]
 
 
 def inferred_parents(spans: pl.DataFrame, thread: Sequence[str]) -> Any:
@@ -37,10 +41,12 @@ def inferred_parents(spans: pl.DataFrame, thread: Sequence[str]) -> Any:
     return parents(threads, *extents(spans))
 
 
-def known_parents(rows: pl.DataFrame, node: str, parent: str) -> Any:
-    """Return recorded parents; if some are not among the rows, inferred ones where times tell."""
-    found, complete = recorded_parents(rows, node, parent)
-    thread = process_key(rows, within=["tid"])
-    if complete or not {*thread, "ts", "dur"} <= set(rows.columns):
+def known_parents(
+    rows: pl.DataFrame, node: str, parent: str, thread: Sequence[str] | None = None
+) -> Any:
+    """Return recorded parents; of a process that lacks some, inferred ones where times tell."""
+    found, complete = _recorded_parents(rows, node, parent)
+    thread = process_key(rows, within=["tid"]) if thread is None else thread
+    if complete.all() or not {*thread, "ts", "dur"} <= set(rows.columns):
         return found
-    return inferred_parents(rows, thread)
+    return np.where(complete, found, inferred_parents(rows, thread))

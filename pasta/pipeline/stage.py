@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -26,6 +26,7 @@ import polars as pl
 from pasta.registry import Registry
 
 Kind = Literal["row-wise", "mergeable", "whole"]
+Order = Literal["kept", "own", "undefined"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -47,6 +48,30 @@ class Merge:
     combine: Callable[..., pl.LazyFrame]
     final: Callable[..., pl.LazyFrame]
     applies: Callable[[Mapping[str, Any]], bool] = lambda _arguments: True
+
+
+@dataclass(frozen=True)
+class Within:
+    """How a stage works on parts of the rows that do not cut its keys.
+
+    The law, tested for every stage that has one: where rows of equal keys stay together and the
+    parts keep the order of the rows, `gather(the parts' results under one another) == stage(all)`.
+
+    Attributes:
+        keys: arguments -> columns; rows that differ in one of them do not affect each other.
+        gather: results of all parts -> the stage's result; `None` where it follows its first input.
+        renumbers: whether `gather` changes values too, so that nothing may run before it.
+    """
+
+    keys: Callable[[Mapping[str, Any]], Collection[str]]
+    gather: Callable[..., pl.LazyFrame] | None = None
+    renumbers: bool = False
+
+
+PROCESS = ("trace", "rank", "pid")
+"""Columns that name a process, within which ids are unique."""
+
+WITHIN_PROCESS = Within(lambda _arguments: PROCESS)
 
 
 @dataclass(frozen=True)
@@ -84,7 +109,12 @@ class Stage:
     merge: Merge | None
     row_wise: Callable[[Mapping[str, Any]], bool]
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None
-    ordered: bool = True
+    within: Within | None = None
+    order: Order = "kept"
+
+    def __reduce__(self) -> tuple[Callable[[str], Stage], tuple[str]]:
+        """Pickle the name; a worker looks the stage up among its own."""
+        return STAGES.get, (self.name,)
 
     @property
     def about(self) -> str:
@@ -109,22 +139,26 @@ def stage(
     row_wise: bool | Callable[[Mapping[str, Any]], bool] = False,
     merge: Merge | None = None,
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None,
-    ordered: bool = True,
+    within: Within | None = None,
+    order: Order = "kept",
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the stage `name`.
 
     Args:
         name: what YAML calls it.
-        row_wise: whether it is valid batch by batch; may depend on the arguments.
+        row_wise: whether it is valid batch by batch, and replaces no columns but those that its
+            arguments name; may depend on the arguments.
         merge: how results over parts combine, if they do.
         needs: arguments -> the only columns that an array stage reads from its inputs, where it
             does not carry the others on, so that no more is run in front of it.
-        ordered: whether the order of the result is defined, given that of the inputs.
+        within: how it works on parts that do not cut its keys, if it does.
+        order: of the result: `kept` follows the first input (or all of them, under one another),
+            `own` is defined by the stage alone.
     """
 
     def register(function: Function) -> Function:
         described = _describe(name, function, row_wise=row_wise, merge=merge)
-        STAGES.add(name, dataclasses.replace(described, needs=needs, ordered=ordered))
+        STAGES.add(name, dataclasses.replace(described, needs=needs, within=within, order=order))
         return function
 
     return register

@@ -9,7 +9,7 @@ import polars as pl
 
 from pasta.pipeline.columns import check_keys, check_new_names
 from pasta.pipeline.expressions import Measure
-from pasta.pipeline.stage import Merge, stage
+from pasta.pipeline.stage import Merge, Within, stage
 
 
 def _group(
@@ -68,7 +68,16 @@ def _all_mergeable(arguments: Mapping[str, Any]) -> bool:
     return all(measure.mergeable for measure in arguments["measures"].values())
 
 
-@stage("aggregate", merge=Merge(_partial, _combine, _final, applies=_all_mergeable))
+def _sorted(groups: pl.LazyFrame, *, by: list[str], **_measures: Any) -> pl.LazyFrame:
+    return groups.sort(by, maintain_order=True)
+
+
+@stage(
+    "aggregate",
+    merge=Merge(_partial, _combine, _final, applies=_all_mergeable),
+    within=Within(lambda given: given["by"], _sorted),
+    order="own",
+)
 def aggregate(
     rows: pl.LazyFrame,
     *,

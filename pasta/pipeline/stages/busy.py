@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups
+from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups, sorted_pieces
 from pasta.pipeline.kernels.intervals import complement, union
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import Within, stage
 
 
-@stage("busy", needs=lambda given: [*given["by"], given["start"], given["duration"]])
+@stage(
+    "busy",
+    needs=lambda given: [*given["by"], given["start"], given["duration"]],
+    within=Within(lambda given: given["by"], sorted_pieces),
+    order="own",
+)
 def busy(
     intervals: pl.DataFrame,
     *,

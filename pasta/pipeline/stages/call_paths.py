@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,36 @@ from pasta.pipeline.columns import extents, number_groups, numbers, process_key,
 from pasta.pipeline.kernels.enclosure import self_times
 from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.kernels.trees import Tree, path_sums, subtree_sums, sums_at, tree
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import Within, stage
+
+_RANK = ["trace", "rank"]
+_NUMBER, _ABOVE = "# number", "# above"
 
 
-@stage("call_paths")
+def _keys(given: Mapping[str, Any]) -> Sequence[str]:
+    """Return the columns that keep paths apart, where paths of one text are in their order."""
+    return given["by"] if given["by"][:2] == _RANK else ()
+
+
+def _renumbered(paths: pl.LazyFrame, **_arguments: Any) -> pl.LazyFrame:
+    """Number the paths of all ranks in order of their texts; each rank numbered its own."""
+    ordered = paths.sort("path", *_RANK, maintain_order=True).with_row_index(_NUMBER, offset=1)
+    numbers = ordered.select(
+        *_RANK,
+        pl.col(_NUMBER).cast(pl.UInt64).alias(_ABOVE),
+        parent_path_id="path_id",
+    )
+    found = ordered.join(numbers, on=[*_RANK, "parent_path_id"], how="left", maintain_order="left")
+    return found.with_columns(
+        path_id=pl.col(_NUMBER).cast(pl.UInt64), parent_path_id=pl.col(_ABOVE).fill_null(0)
+    ).drop(_NUMBER, _ABOVE)
+
+
+@stage(
+    "call_paths",
+    within=Within(_keys, _renumbered, renumbers=True),
+    order="own",
+)
 def call_paths(
     rows: pl.DataFrame,
     caused: pl.DataFrame | None = None,
@@ -33,8 +60,9 @@ def call_paths(
 
     Ids count within a process (`rank`, `pid`, and `trace` where it is there); paths of all
     processes are added up, unless `by` keeps them apart. A row whose parent is 0 is a root; of
-    rows that are each other's ancestors the first is. If some parents are not among the rows,
-    parents are inferred from the times of spans; other such rows are roots.
+    rows that are each other's ancestors the first is. If some parents of a
+    process are not among the rows, its parents are inferred from the times of spans; other such
+    rows are roots.
 
     Args:
         rows: the nodes, as spans.

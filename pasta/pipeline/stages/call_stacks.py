@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.pipeline.columns import process_key, require
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 
 _INTERPRETER = r"^(lib)?python[\d.]"
 _NAMELESS = r"\(anonymous namespace\)(::)?"
@@ -14,7 +14,11 @@ _NESTED = 12
 """So deep are brackets in names of C++ taken away; what lies deeper stays."""
 
 
-@stage("call_stacks")
+def _in_order(stacks: pl.LazyFrame) -> pl.LazyFrame:
+    return stacks.sort(process_key(stacks, within=["stack_id"]), maintain_order=True)
+
+
+@stage("call_stacks", within=Within(WITHIN_PROCESS.keys, _in_order), order="own")
 def call_stacks(frames: pl.LazyFrame) -> pl.LazyFrame:
     """Render each call stack as one text, as in `main (train.py:9) > forward (model.py:4)`.
 

@@ -9,12 +9,12 @@ import polars as pl
 
 from pasta.pipeline.columns import number_groups, process_key, require, unsigned
 from pasta.pipeline.kernels.ordering import rows_with
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, stage
 from pasta.pipeline.stages.enclose import enclosing_rows
 from pasta.pipeline.stages.locate import locate_rows
 
 
-@stage("correlate")
+@stage("correlate", within=WITHIN_PROCESS)
 def correlate(
     left: pl.DataFrame,
     right: pl.DataFrame,

@@ -5,10 +5,17 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.errors import ConfigError
-from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups, require
+from pasta.pipeline.columns import (
+    frame,
+    intervals_of,
+    lasting,
+    number_groups,
+    require,
+    sorted_pieces,
+)
 from pasta.pipeline.kernels.intervals import coverage as cut
 from pasta.pipeline.kernels.intervals import union
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import Within, stage
 
 MOST_KINDS = 62
 
@@ -16,6 +23,8 @@ MOST_KINDS = 62
 @stage(
     "coverage",
     needs=lambda given: [*given["by"], given["kind"], given["start"], given["duration"]],
+    within=Within(lambda given: given["by"], sorted_pieces),
+    order="own",
 )
 def coverage(
     intervals: pl.DataFrame,

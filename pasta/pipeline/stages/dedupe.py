@@ -7,7 +7,7 @@ import polars as pl
 from pasta.errors import ConfigError
 from pasta.pipeline.columns import check_keys
 from pasta.pipeline.ordering import sorted_by
-from pasta.pipeline.stage import Merge, stage
+from pasta.pipeline.stage import Merge, Within, stage
 
 
 def _dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str]) -> pl.LazyFrame:
@@ -19,7 +19,16 @@ def _dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str]) -> pl.LazyFr
     return ordered.unique(subset=by, keep="first", maintain_order=True)
 
 
-@stage("dedupe", merge=Merge(partial=_dedupe, combine=_dedupe, final=_dedupe))
+def _sorted(rows: pl.LazyFrame, *, by: list[str], **_order: list[str]) -> pl.LazyFrame:
+    return rows.sort(by, nulls_last=True, maintain_order=True)
+
+
+@stage(
+    "dedupe",
+    merge=Merge(partial=_dedupe, combine=_dedupe, final=_dedupe),
+    within=Within(lambda given: given["by"], _sorted),
+    order="own",
+)
 def dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str] = []) -> pl.LazyFrame:  # noqa: B006 (never mutated)
     """Keep one row for each distinct `by`: the first in `order`, then by all other columns.
 

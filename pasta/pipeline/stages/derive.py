@@ -5,13 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.pipeline.columns import check_new_names
-from pasta.pipeline.expressions import is_row_wise
-from pasta.pipeline.stage import stage
+from pasta.pipeline.expressions import is_row_wise, window_keys
+from pasta.pipeline.stage import Within, stage
 
 
 @stage(
     "derive",
     row_wise=lambda arguments: all(is_row_wise(e) for e in arguments["columns"].values()),
+    within=Within(lambda arguments: window_keys(arguments["columns"].values())),
 )
 def derive(rows: pl.LazyFrame, *, columns: dict[str, pl.Expr]) -> pl.LazyFrame:
     """Add `columns`, each computed from the columns of the input, not from one another.

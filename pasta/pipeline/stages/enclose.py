@@ -17,12 +17,12 @@ from pasta.pipeline.columns import (
 )
 from pasta.pipeline.kernels.enclosure import innermost
 from pasta.pipeline.kernels.intervals import Intervals
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 _FEW = 4
 
 
-@stage("enclose")
+@stage("enclose", within=WITHIN_PROCESS)
 def enclose(points: pl.DataFrame, spans: pl.DataFrame, *, time: str = "ts") -> pl.DataFrame:
     """Add the innermost span that lasts at each row's time, on the same thread.
 

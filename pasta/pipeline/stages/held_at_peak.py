@@ -9,12 +9,12 @@ import polars as pl
 
 from pasta.pipeline.columns import integers, number_groups, process_key, require
 from pasta.pipeline.kernels.ordering import changes, order_by
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 _NEEDED = ["rank", "pid", "device", "space", "ts", "event", "address", "live_bytes", "before_bytes"]
 
 
-@stage("held_at_peak")
+@stage("held_at_peak", within=WITHIN_PROCESS)
 def held_at_peak(totals: pl.DataFrame) -> pl.DataFrame:
     """Return the allocations that are live at the first moment of most live bytes.
 

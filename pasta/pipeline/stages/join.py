@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.columns import check_columns, check_keys, check_new_names
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import Within, stage
 
 TRACE = "trace"
 
 
-@stage("join", ordered=False)
+def _keys(given: Mapping[str, Any]) -> list[str]:
+    """Return the columns that both sides match by under one name."""
+    on = given["on"]
+    return [
+        TRACE,
+        *([left for left, right in on.items() if left == right] if isinstance(on, dict) else on),
+    ]
+
+
+@stage("join", within=Within(_keys), order="undefined")
 def join(
     left: pl.LazyFrame,
     right: pl.LazyFrame,

@@ -9,13 +9,19 @@ import polars as pl
 
 from pasta.pipeline.columns import integers, names, number_groups, process_key, require, unsigned
 from pasta.pipeline.kernels.lifetimes import match, unused_ids
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 
 _NEEDED = ["rank", "pid", "device", "ts", "event", "space", "address", "bytes", "object_id"]
 _DETAILS = ["tid", "stream", "stack_id"]
 
 
-@stage("lifetimes")
+def _in_order(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Restore the order of times and places; rows of one place are in order already."""
+    order = ["ts", "end", *process_key(rows, within=["device", "space"]), "address", "bytes"]
+    return rows.sort(order, maintain_order=True, nulls_last=[name == "end" for name in order])
+
+
+@stage("lifetimes", within=Within(WITHIN_PROCESS.keys, _in_order), order="own")
 def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
     """Turn allocations and releases into one row for each allocation, from birth to death.
 

@@ -8,12 +8,12 @@ import polars as pl
 from pasta.pipeline.columns import integers, number_groups, require
 from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.kernels.lifetimes import live_amounts
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import Within, stage
 
 _EVER = np.iinfo(np.int64)
 
 
-@stage("live")
+@stage("live", within=Within(lambda given: given["by"]))
 def live(
     points: pl.DataFrame, lifetimes: pl.DataFrame, *, by: list[str], column: str = "live_bytes"
 ) -> pl.DataFrame:

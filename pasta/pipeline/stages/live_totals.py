@@ -9,12 +9,12 @@ import polars as pl
 
 from pasta.pipeline.columns import integers, number_groups, process_key, require
 from pasta.pipeline.kernels.ordering import changes, order_by
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 _NEEDED = ["rank", "pid", "device", "space", "ts", "event", "bytes", "total_allocated"]
 
 
-@stage("live_totals")
+@stage("live_totals", within=WITHIN_PROCESS)
 def live_totals(memory: pl.DataFrame) -> pl.DataFrame:
     """Add the bytes that are live after each event, and those that were live before the first.
 

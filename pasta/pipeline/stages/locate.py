@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -9,13 +12,19 @@ from pasta.errors import ConfigError
 from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
 from pasta.pipeline.kernels.location import Objects
 from pasta.pipeline.kernels.location import locate as search
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import PROCESS, Within, stage
 
 _TIMES = np.iinfo(np.int64)
 _ADDRESSES = np.iinfo(np.uint64)
 
 
-@stage("locate")
+def _keys(given: Mapping[str, Any]) -> Sequence[str]:
+    """Return the columns that separate; without `space` a check looks at all lifetimes."""
+    by = PROCESS if given["by"] is None else given["by"]
+    return by if given["by"] is None or "space" in by else ()
+
+
+@stage("locate", within=Within(_keys))
 def locate(
     accesses: pl.DataFrame,
     lifetimes: pl.DataFrame,

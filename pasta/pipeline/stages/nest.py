@@ -8,11 +8,11 @@ import polars as pl
 from pasta.pipeline.columns import extents, process_key, require, unsigned
 from pasta.pipeline.kernels.enclosure import self_times
 from pasta.pipeline.kernels.trees import tree
-from pasta.pipeline.parentage import inferred_parents, recorded_parents
-from pasta.pipeline.stage import stage
+from pasta.pipeline.parentage import inferred_parents, known_parents
+from pasta.pipeline.stage import PROCESS, Within, stage
 
 
-@stage("nest")
+@stage("nest", within=Within(lambda given: PROCESS if given["by"] is None else given["by"]))
 def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = False) -> pl.DataFrame:
     """Add each span's parent, its depth and the time that it spends in none of its children.
 
@@ -25,18 +25,17 @@ def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = Fals
     Returns:
         The rows in their order, with `parent_id` (0: a root), `depth` (0: a root) and `self_ns`
         (`dur` less the union of the direct children within it; null where `dur` is). Recorded
-        parents are trusted if all are among the rows; else, as once some spans were filtered out,
-        parents are inferred. Of spans recorded as each other's ancestors the first is a root.
+        parents of a process are trusted if all are among the rows; else, as once some spans were
+        filtered out, its parents are inferred. Of spans recorded as each other's ancestors the first is a root.
 
     YAML: `nested: {use: nest, from: spans}`
     """
     by = process_key(spans, within=["tid"]) if by is None else by
     require(spans, [*by, "rank", "pid", "span_id", "ts", "dur"])
-    above = None
-    if "parent_id" in spans.columns and not infer:
-        recorded, complete = recorded_parents(spans, "span_id", "parent_id")
-        above = recorded if complete else None
-    nested = tree(inferred_parents(spans, by) if above is None else above)
+    if infer or "parent_id" not in spans.columns:
+        nested = tree(inferred_parents(spans, by))
+    else:
+        nested = tree(known_parents(spans, "span_id", "parent_id", by))
     starts, ends = extents(spans)
     ids = np.append(unsigned(spans, "span_id"), np.uint64(0))
     return spans.with_columns(

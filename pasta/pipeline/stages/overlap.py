@@ -6,12 +6,17 @@ from typing import Literal
 
 import polars as pl
 
-from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups
+from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups, sorted_pieces
 from pasta.pipeline.kernels.intervals import coverage, union
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import Within, stage
 
 
-@stage("overlap", needs=lambda given: [*given["by"], given["start"], given["duration"]])
+@stage(
+    "overlap",
+    needs=lambda given: [*given["by"], given["start"], given["duration"]],
+    within=Within(lambda given: given["by"], sorted_pieces),
+    order="own",
+)
 def overlap(
     left: pl.DataFrame,
     right: pl.DataFrame,

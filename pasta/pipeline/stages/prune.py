@@ -9,10 +9,10 @@ import polars as pl
 
 from pasta.pipeline.columns import number_groups, process_key, require, unsigned
 from pasta.pipeline.kernels.ordering import rows_with
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 
-@stage("prune")
+@stage("prune", within=WITHIN_PROCESS)
 def prune(
     rows: pl.DataFrame, *, keep: pl.Expr, node: str = "span_id", parent: str = "parent_id"
 ) -> pl.DataFrame:
@@ -36,7 +36,7 @@ def prune(
     mask = rows.select(kept=keep.fill_null(value=False).and_(pl.col(node).is_not_null()))["kept"]
     kept = mask.to_numpy()
     if kept.all():
-        return rows
+        return rows.with_columns(pl.col(parent).cast(pl.UInt64).fill_null(0))
     _, (groups,) = number_groups(process, rows)
     ids, above = (unsigned(rows, column).view(np.int64) for column in (node, parent))
     gone, staying = np.flatnonzero(~kept), np.flatnonzero(kept)

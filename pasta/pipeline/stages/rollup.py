@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from pasta.pipeline.call_paths import named_paths
 from pasta.pipeline.columns import numbers
 from pasta.pipeline.kernels.trees import subtree_sums
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 
 
-@stage("rollup")
+def _renumbered(rows: pl.LazyFrame, **_arguments: Any) -> pl.LazyFrame:
+    """Number the paths of all processes in order of their texts."""
+    return rows.with_columns(path_id=pl.col("path").rank("dense").cast(pl.UInt64))
+
+
+@stage("rollup", within=Within(WITHIN_PROCESS.keys, _renumbered, renumbers=True))
 def rollup(
     rows: pl.DataFrame,
     *,
@@ -22,8 +29,9 @@ def rollup(
     """Add to each row of a tree the sums over it and all its descendants, and its path.
 
     Ids count within a process (`rank`, `pid`, and `trace` where it is there). A row whose parent
-    is 0 is a root; of rows that are each other's ancestors the first is. If some parents are not
-    among the rows, parents are inferred from the times of spans; other such rows are roots.
+    is 0 is a root; of rows that are each other's ancestors the first is. If some parents
+    of a process are not among the rows, its parents are inferred from the times of spans; other
+    such rows are roots.
 
     Args:
         rows: the nodes.

@@ -9,7 +9,7 @@ from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import stage
 
 
-@stage("sort")
+@stage("sort", order="own")
 def sort(rows: pl.LazyFrame, *, by: list[str], descending: bool = False) -> pl.LazyFrame:
     """Order the rows by `by`, nulls last; ties are broken by all remaining columns.
 

@@ -17,7 +17,7 @@ def _top(rows: pl.LazyFrame, *, by: list[str], n: int, smallest: bool = False) -
     return sorted_by(rows, by, descending=not smallest).head(n)
 
 
-@stage("top", merge=Merge(partial=_top, combine=_top, final=_top))
+@stage("top", merge=Merge(partial=_top, combine=_top, final=_top), order="own")
 def top(rows: pl.LazyFrame, *, by: list[str], n: int, smallest: bool = False) -> pl.LazyFrame:
     """Return the `n` rows with the largest `by`, largest first; nulls come last.
 

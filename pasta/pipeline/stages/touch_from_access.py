@@ -13,7 +13,7 @@ from pasta.pipeline.arguments import Bytes
 from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
 from pasta.pipeline.kernels.ordering import order_by
 from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 from pasta.pipeline.stages.locate import locate_rows
 from pasta.trace import empty_table
 
@@ -24,7 +24,12 @@ _ACCESSED = pl.sum_horizontal("reads", "writes", "atomics") > 0
 _LENGTH = (pl.col("high") - pl.col("low")).cast(pl.Int64)
 
 
-@stage("touch_from_access")
+def _in_order(rows: pl.LazyFrame, **_arguments: Any) -> pl.LazyFrame:
+    launch = process_key(rows, within=["device", "launch_id"])
+    return rows.sort(*launch, "space", "object_id", "block", maintain_order=True)
+
+
+@stage("touch_from_access", within=Within(WITHIN_PROCESS.keys, _in_order), order="own")
 def touch_from_access(
     accesses: pl.DataFrame,
     lifetimes: pl.DataFrame,

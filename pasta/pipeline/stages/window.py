@@ -7,13 +7,18 @@ import polars as pl
 from pasta.errors import ConfigError
 from pasta.pipeline.arguments import Nanoseconds
 from pasta.pipeline.columns import process_key, require
-from pasta.pipeline.stage import stage
+from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 MOST_AT_ONCE = 64
 _BEGINS, _ORDER, _END = "# begins", "# order", "# end"
 
 
-@stage("window", row_wise=lambda given: given["every"] is not None, ordered=False)
+@stage(
+    "window",
+    row_wise=lambda given: given["every"] is not None,
+    within=WITHIN_PROCESS,
+    order="undefined",
+)
 def window(
     rows: pl.LazyFrame,
     steps: pl.LazyFrame | None,
