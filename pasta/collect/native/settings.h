@@ -30,6 +30,40 @@ inline std::optional<std::string> json_object(const std::string &json, const std
     return json.substr(begin, end - begin);
 }
 
+/* Append a character's UTF-8. */
+inline void append_utf8(std::string &text, uint32_t code) {
+    auto tail = [&](uint32_t shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
+    if (code < 0x80) text += static_cast<char>(code);
+    else if (code < 0x800) text += static_cast<char>(0xC0 | code >> 6), tail(0);
+    else if (code < 0x10000) text += static_cast<char>(0xE0 | code >> 12), tail(6), tail(0);
+    else text += static_cast<char>(0xF0 | code >> 18), tail(12), tail(6), tail(0);
+}
+
+/* The string of JSON that begins at `at`, behind its quote, with its escapes undone. */
+inline std::string json_unescaped(const std::string &json, size_t at) {
+    static const std::string escapes = "nrtbf", meant = "\n\r\t\b\f";
+    std::string text;
+    auto unit = [&] { return static_cast<uint32_t>(std::strtoul(json.substr(at + 2, 4).c_str(), nullptr, 16)); };
+    for (; at < json.size() && json[at] != '"'; ++at) {
+        if (json[at] != '\\' || at + 1 == json.size()) {
+            text += json[at];
+        } else if (json[at + 1] != 'u') {
+            size_t known = escapes.find(json[++at]);
+            text += known == std::string::npos ? json[at] : meant[known];
+        } else {
+            uint32_t code = unit();
+            at += 5;
+            if (code >> 10 == 0xD800 >> 10 && json.compare(at + 1, 2, "\\u") == 0) { /* two halves of a character */
+                ++at;
+                code = 0x10000 + ((code & 0x3FF) << 10 | (unit() & 0x3FF));
+                at += 5;
+            }
+            append_utf8(text, code);
+        }
+    }
+    return text;
+}
+
 /* The text of `key` in the object of `collector`; nothing where there is none. */
 inline std::optional<std::string> json_text(const std::string &json, const std::string &collector,
                                             const std::string &key) {
@@ -37,8 +71,7 @@ inline std::optional<std::string> json_text(const std::string &json, const std::
     std::string mark = "\"" + key + "\": \"";
     size_t at = object ? object->find(mark) : std::string::npos;
     if (at == std::string::npos) return std::nullopt;
-    at += mark.size();
-    return object->substr(at, object->find('"', at) - at);
+    return json_unescaped(*object, at + mark.size());
 }
 
 /* Whether `key` in the object of `collector` is true. */
