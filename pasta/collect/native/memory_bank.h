@@ -67,6 +67,7 @@ class Bank {
     std::atomic<State> state{FREE}; /* the analyst sets it free, others all else */
     uint32_t used = 0;       /* slots */
     uint32_t in_flight = 0;  /* launches that have begun and not ended on the host */
+    uint64_t times_opened = 0;
     int64_t opened = 0;
     bool marked = false;
     std::map<Sanitizer_StreamHandle, CUstream> streams;
@@ -140,6 +141,7 @@ class Bank {
     void open(int64_t now) {
         state = OPEN;
         opened = now;
+        ++times_opened;
         used = in_flight = 0;
         marked = false;
         streams.clear();
@@ -150,13 +152,13 @@ class Bank {
         for (auto &[handle, stream] : streams)
             if (is_capturing(stream)) return;
         size_t number = 0;
+        awaited = std::min(streams.size(), MARKS);
         for (auto &[handle, stream] : streams) mark_stream(call, number++, handle);
         marked = true;
     }
 
     bool reached_end() const {
-        size_t count = std::min(streams.size(), MARKS);
-        for (size_t number = 0; number < count; ++number)
+        for (size_t number = 0; number < awaited; ++number)
             if (!marks[number]) return false;
         return marked;
     }
@@ -202,6 +204,7 @@ class Bank {
     std::vector<Slot> slots;
     std::vector<uint32_t> words;
     uint32_t last_leaves = 0;
+    size_t awaited = 0; /* marks that were set, also in streams that have gone since */
 };
 
 /* An array on the device, of which the host has the original. Every stream that launches brings the

@@ -117,14 +117,18 @@ class MemoryCollector {
 
     void context_ends(CUcontext handle) {
         OursNow ours;
+        {
+            std::lock_guard<std::mutex> guard(patching);
+            patched.erase(handle); /* another context may get this handle */
+        }
         std::lock_guard<std::mutex> guard(launching);
+        refused.erase(handle);
         auto known = contexts.find(handle);
         if (known == contexts.end()) return;
         finish(*known->second);
         finish_records(*known->second);
         retired.push_back(std::move(known->second));
         contexts.erase(known);
-        patched.erase(handle);
     }
 
     /* The process ends: drain everything and write it. */
@@ -185,7 +189,7 @@ class MemoryCollector {
     std::map<std::pair<CUcontext, CUstream>, uint64_t> streams;
     std::map<CUgraphExec, uint64_t> graphs;
     uint64_t launches = 0, chosen = 0, context_count = 0;
-    uint64_t not_selected = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
+    uint64_t not_selected = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
     MemoryRows rows;
@@ -216,9 +220,12 @@ class MemoryCollector {
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
         bool selected = recording.load() && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
-        if (!context) return;
         if (!selected) {
             ++not_selected;
+            return;
+        }
+        if (!context) {
+            ++without_context;
             return;
         }
         inventory.add_pages(*context);
@@ -364,6 +371,7 @@ class MemoryCollector {
         for (auto &context : retired) add(*context);
         const std::pair<uint64_t, const char *> counted[] = {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
+            {without_context, "launches in contexts for which the collector got no memory: theirs was not watched"},
             {not_watched, "launches for which there was no room in time: their memory was not watched"},
             {given_up, "launches that had not ended when the program did: what they touched is not known"},
             {kernels_of_graphs.load(), "kernels of CUDA graphs: what they touched is known for the launch of the graph as a whole"},

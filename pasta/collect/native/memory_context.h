@@ -15,6 +15,7 @@ namespace pasta {
 struct Place {
     Bank *bank = nullptr;
     uint32_t slot = 0;
+    uint64_t opening = 0; /* of the bank, which may have been given up and opened again */
 };
 
 /* A drained bank, for the analyst. */
@@ -72,14 +73,21 @@ class MemoryContext {
             ++not_watched;
             return {};
         }
-        if (!pages.bring_up_to_date(call, stream) || !tensor_maps.bring_up_to_date(call, stream)) return {};
+        if (!pages.bring_up_to_date(call, stream) || !tensor_maps.bring_up_to_date(call, stream)) {
+            ++not_watched;
+            return {};
+        }
         open->streams.emplace(stream, public_stream);
         ++open->in_flight;
-        return {open, open->used++};
+        return {open, open->used++, open->times_opened};
     }
 
     /* The launch of a place has been handed to the device. */
     void launched(const Place &place, const Launch &launch) {
+        if (place.bank->times_opened != place.opening || place.bank->in_flight == 0) {
+            ++not_watched; /* a stream ended meanwhile, and the bank was drained */
+            return;
+        }
         std::vector<Launch> &mine = launches[index(*place.bank)];
         if (mine.size() <= place.slot) mine.resize(place.slot + 1);
         mine[place.slot] = launch;
