@@ -18,7 +18,6 @@ TABLE = "access"
 FILE_WARPS = 1 << 16
 """Instructions of warps in a file; up to 32 rows each."""
 _MOST_WORKERS = 6
-_WAITING_FILES = 2
 
 
 class _Gathered:
@@ -101,6 +100,11 @@ class AccessFiles:
             if time.monotonic() - gathered.since >= self._file_seconds and self._has_room():
                 self._submit(ring)
 
+    @property
+    def busy(self) -> bool:
+        """Whether batches wait for room."""
+        return bool(self._held)
+
     def arrived(self) -> int:
         """Return how many rows came since the last call."""
         arrived, self._arrived = self._arrived, 0
@@ -132,7 +136,7 @@ class AccessFiles:
             self._pool = None
 
     def _has_room(self) -> bool:
-        return len(self._writing) < self._workers + _WAITING_FILES
+        return len(self._writing) <= 2 * self._workers
 
     def _settle(self) -> None:
         """Wait for the file that was begun first."""

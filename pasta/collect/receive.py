@@ -74,7 +74,7 @@ class Receiver:
         self._rolled = time.monotonic()
 
     def receive(self, seconds: float) -> bool:
-        """Take what comes within `seconds`; tell whether anything did."""
+        """Take what comes within `seconds`; tell whether anything did, or waits to be written."""
         batch = self._channel.wait(seconds)
         received = batch is not None
         until = time.monotonic() + FILE_SECONDS
@@ -91,7 +91,7 @@ class Receiver:
         if time.monotonic() - self._rolled >= FILE_SECONDS:
             self._rolled = time.monotonic()
             self._write(self._roll)
-        return received
+        return received or self._accesses.busy
 
     def _write(self, action: Callable[[], None]) -> None:
         """Do what writes files; a failure is kept, to be told at the end, and ends all writing."""

@@ -106,9 +106,11 @@ def test_where_writing_is_slow_rings_fill_and_others_go_on(recording, monkeypatc
         sent.append(records(len(sent), 50))
         write(ring, sent[-1])
         spans.write("thread", ("tid", "name"), [(len(sent), "thread")])
-        recording.receive()
+        for _ in range(3):
+            waits = recording.receiver.receive(0)
         assert recording.receiver.rows["thread"] == len(sent)
     assert len(sent) == 3 + SLOTS  # what is being written, what waits for it, and a full ring
+    assert waits
     assert recording.channel.losses() == []
     go_on.set()
     trace = recording.finish()
