@@ -144,7 +144,7 @@ struct Slot {
  * count its reads, writes and atomics. */
 constexpr uint32_t OWNER_WORDS = 2;
 PASTA_EVERYWHERE constexpr uint32_t mark_words(uint32_t granule_shift) {
-    return (1u << (PAGE_SHIFT - granule_shift)) / GRANULES_OF_WORD;
+    return ((1u << (PAGE_SHIFT - granule_shift)) + GRANULES_OF_WORD - 1) / GRANULES_OF_WORD;
 }
 PASTA_EVERYWHERE constexpr uint32_t counter_words(uint32_t granule_shift) {
     return KINDS << (PAGE_SHIFT - granule_shift);
