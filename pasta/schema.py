@@ -325,7 +325,7 @@ _TOUCH = Table(
 
 _ACCESS = Table(
     "access",
-    "one raw memory access of one thread; the order is (launch_id, request, lane)",
+    "one raw memory access of one thread; each file is in order of (launch_id, request, lane)",
     (
         RANK,
         PID,
