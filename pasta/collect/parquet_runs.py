@@ -11,7 +11,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ _UNSIGNED = {8: 11, 32: 13, 64: 14}
 """Bits of an unsigned integer -> Parquet's converted type."""
 _CREATED_BY = "pasta"
 
+Codec = Literal["zstd", "lz4_raw", "uncompressed"]
 Integers = NDArray[Any]
 
 
@@ -74,7 +75,7 @@ class RunsFile:
     """
 
     def __init__(
-        self, path: Path, schema: pa.Schema, *, codec: str = "zstd", level: int | None = 1
+        self, path: Path, schema: pa.Schema, *, codec: Codec = "zstd", level: int | None = 1
     ) -> None:
         self._schema = schema
         self._codec = _CODECS[codec]
@@ -118,7 +119,7 @@ class RunsFile:
         """Close the file as it is."""
         self._file.close()
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes | memoryview) -> None:
         left = memoryview(data)
         while left:
             left = left[self._file.write(left) :]
@@ -136,7 +137,7 @@ class RunsFile:
             dictionary = {11: i64(began)}
         at = self._at
         told = {1: i32(rows), 2: i32(encoding), 3: i32(_RLE), 4: i32(_RLE)}
-        size += self._page(_DATA_PAGE, 5, told, b"".join((_levels(rows), data)))
+        size += self._page(_DATA_PAGE, 5, told, _with_levels(data, rows))
         chunk = {
             1: i32(_physical(field)),
             2: items([i32(_PLAIN), i32(_RLE), i32(encoding)]),
@@ -151,7 +152,9 @@ class RunsFile:
         }
         return struct({2: i64(began), 3: struct(chunk)}), size
 
-    def _page(self, kind: int, field: int, told: Mapping[int, Value], data: bytes) -> int:
+    def _page(
+        self, kind: int, field: int, told: Mapping[int, Value], data: bytes | memoryview
+    ) -> int:
         """Write a page; return its size before compression, with its header."""
         packed = data
         if self._compressor is not None:
@@ -192,10 +195,14 @@ def _run_heads(counts: NDArray[np.uint8] | int) -> Integers:
     return (counts << 1).astype(np.uint8).view("V1")
 
 
-def _levels(rows: int) -> bytes:
-    """Return definition levels that say of every row that it is not null."""
+def _with_levels(data: bytes | Integers, rows: int) -> bytes | memoryview:
+    """Return a page: definition levels that say of every row that it is not null, and the data."""
     run = varint(rows << 1) + b"\x01"
-    return len(run).to_bytes(4, "little") + run
+    levels = len(run).to_bytes(4, "little") + run
+    if isinstance(data, bytes):
+        return levels + data
+    parts = np.frombuffer(levels, np.uint8), data.view(np.uint8)
+    return np.concatenate(parts).data  # which other threads need not wait for
 
 
 def _plain(numbers: Integers) -> Integers:
