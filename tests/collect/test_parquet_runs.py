@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -77,6 +76,13 @@ def test_every_reader_finds_what_was_written(tmp_path_factory, codec, seed, size
     want = written(path, groups, codec=codec, level=level)
     assert pl.read_parquet(path).equals(want)
     assert pl.from_arrow(pq.read_table(path)).equals(want)
+
+
+def test_duckdb_finds_what_was_written(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    rng = np.random.default_rng(11)
+    path = tmp_path / "file.parquet"
+    want = written(path, [group(rng, 900, 1000), group(rng, 5, 1)])
     assert duckdb.sql(f"select * from '{path}'").pl().equals(want)
 
 
