@@ -17,9 +17,10 @@ from pasta.errors import ConfigError, EngineError, PastaError, TraceError, did_y
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.engines.base import Engine, EngineOptions, OffGpu
 from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.dask import DaskEngine
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
-from pasta.pipeline.run import Source, check_wanted, run_graph
+from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, build_report
 from pasta.tools.report_check import check_report
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
     "auto": lambda _options: CpuEngine(),
     "cpu": lambda _options: CpuEngine(),
+    "dask": lambda options: DaskEngine(options.workers, options.scheduler),
 }
 
 TraceLike = str | Path | Trace
@@ -96,7 +98,7 @@ def run(
         tool: path of a YAML file or name of a shipped tool.
         trace: one or several traces or trace files; by default the trace that ships with pasta.
         runs: run name -> trace, for tools that compare runs.
-        engine: `auto` or `cpu`.
+        engine: `auto`, `cpu` or `dask`.
         workers: worker processes that the engine starts, where it starts any.
         scheduler: address of a Dask scheduler whose workers run it instead.
         off_gpu: `raise` or `cpu`: what happens to a stage that the GPU declines.
@@ -274,8 +276,12 @@ def join(timeline: TraceLike, memory: TraceLike, out: str | Path) -> Joined:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
 
 
-def engine_problems(graph: Graph, engine: str) -> list[str]:
-    """Say what of a graph an engine would decline; empty for the CPU, which takes everything."""
+def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:
+    """Say where an engine would run each stage, or decline it; the CPU takes everything."""
+    if engine == "dask":
+        from pasta.pipeline.placement import describe
+
+        return describe(graph, wanted_nodes(config, outputs=True))
     if engine in ENGINES:
         return []
     if engine == "gpu":

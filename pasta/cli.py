@@ -75,7 +75,7 @@ _run_options: list[Callable[[Any], Any]] = [
         "--run", "runs", multiple=True, metavar="NAME=DIR|FILE",
         help="A named trace, for tools that compare runs.",
     ),
-    click.option("--engine", default="auto", show_default=True, help="auto or cpu."),
+    click.option("--engine", default="auto", show_default=True, help="auto, cpu or dask."),
     click.option(
         "--workers", type=click.IntRange(min=1), metavar="N",
         help="Worker processes that the engine starts on this machine.",
@@ -222,7 +222,7 @@ def _print_report(report: Report, form: str) -> None:
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
 @click.option(
     "--engine", default="cpu", show_default=True,
-    help="cpu, or gpu: what would leave the GPU, found without one.",
+    help="cpu; gpu: what would leave the GPU, found without one; dask: where each stage runs.",
 )  # fmt: skip
 def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str) -> None:
     """Check tools on empty tables: unknown stages, wrong arguments, missing columns."""
@@ -231,13 +231,13 @@ def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str)
     failures = []
     for config in configs:
         try:
-            _, graph = api.check(config, _pairs(settings, "--set"))
+            tool, graph = api.check(config, _pairs(settings, "--set"))
         except PastaError as error:
             failures.append(config)
             _complain(str(error))
             continue
         click.echo(f"{config}: ok, {len(graph.nodes)} stages")
-        for problem in api.engine_problems(graph, engine):
+        for problem in api.engine_problems(tool, graph, engine):
             click.echo(f"  {problem}")
     if failures:
         raise PastaError(f"{len(failures)} of {len(configs)} tools are wrong")

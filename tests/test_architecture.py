@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "pasta"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-HEAVY = {"torch", "cupy", "cudf", "cudf_polars", "dask", "dask_cuda", "rmm"}
+HEAVY = {"torch", "cupy", "cudf", "cudf_polars", "dask", "dask_cuda", "distributed", "rmm"}
 DATA = {"polars", "pyarrow", "numpy", "msgspec", "rich", "yaml", "click"}
 
 

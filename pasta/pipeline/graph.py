@@ -115,6 +115,14 @@ class Graph:
             plans[name] = pl.LazyFrame(schema=found[name])
         return found
 
+    def above(self, name: str) -> set[str]:
+        """Return a node or input and all nodes and inputs that feed it."""
+        found = {name}
+        for node in reversed(list(self.nodes.values())):
+            if node.name in found:
+                found.update(node.sources)
+        return found
+
     def needed(self, wanted: Iterable[str], known: Container[str] = ()) -> list[str]:
         """Return the wanted nodes and all that feeds them, in order, but none that is `known`."""
         needed = set(wanted)

@@ -96,11 +96,16 @@ def input_tables(
     }
 
 
+def chosen_sources(config: InputConfig, sources: Sequence[Source]) -> list[Source]:
+    """Return the traces that an input reads: those of its run, or all of them."""
+    return [source for source in sources if config.run in (None, source.name)]
+
+
 def _input_rows(
     tool: str, name: str, config: InputConfig, sources: Sequence[Source]
 ) -> pl.LazyFrame:
     """Return the rows of one input over the traces of its run, or over all of them."""
-    chosen = [s for s in sources if config.run is None or s.name == config.run]
+    chosen = chosen_sources(config, sources)
     if not chosen:
         raise ConfigError(
             f"inputs.{name}.run",

@@ -114,7 +114,7 @@ class Stage:
 
     def __reduce__(self) -> tuple[Callable[[str], Stage], tuple[str]]:
         """Pickle the name; a worker looks the stage up among its own."""
-        return STAGES.get, (self.name,)
+        return _registered, (self.name,)
 
     @property
     def about(self) -> str:
@@ -131,6 +131,10 @@ class Stage:
 
 
 STAGES: Registry[Stage] = Registry("stage", "pasta.pipeline.stages")
+
+
+def _registered(name: str) -> Stage:
+    return STAGES.get(name)
 
 
 def stage(

@@ -1,0 +1,217 @@
+"""The Dask engine: a graph shard by shard on the processes of a cluster, Polars in each of them.
+
+Workers are processes of this machine with one thread each, or those of a scheduler that is running
+already, started with Dask's own tools; see docs/cluster.md. They read the trace's files themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import polars as pl
+
+import pasta
+from pasta.errors import EngineError
+from pasta.pipeline.config import ToolConfig
+from pasta.pipeline.engines.base import Engine
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.dask_run import ShardRun
+from pasta.pipeline.engines.shard_tasks import Work
+from pasta.pipeline.graph import Graph
+from pasta.pipeline.placement import Placement, place
+from pasta.pipeline.run import Source, input_tables
+from pasta.pipeline.shards import Shard, ShardedInputs
+
+SHARD_ROWS = 1 << 21
+"""Rows of a shard: enough that a task's overhead does not count, few enough for any worker."""
+
+_SECONDS = 30
+"""How long to wait for a scheduler, and for its first worker."""
+
+
+class DaskEngine(Engine):
+    """Runs what it can of a graph on shards, and what needs all rows in the caller.
+
+    Args:
+        workers: processes to start on this machine; by default one for each core.
+        scheduler: address of a running scheduler, whose workers are used instead.
+        shard_rows: rows that a shard has at most, unless one row group or one rank has more.
+    """
+
+    name = "dask"
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        *,
+        shard_rows: int = SHARD_ROWS,
+    ) -> None:
+        super().__init__()
+        if workers is not None and scheduler is not None:
+            raise EngineError(
+                "--workers starts processes on this machine and --scheduler uses those that are"
+                " running; give one of them"
+            )
+        self._workers = workers
+        self._scheduler = scheduler
+        self._shard_rows = shard_rows
+        self._caller = CpuEngine()
+        self._cluster: Any = None
+        self._client: Any = None
+
+    def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
+        """Run `plans` in the caller, as the cpu engine does: they need all rows."""
+        return self._caller.collect(plans)
+
+    def run(
+        self,
+        config: ToolConfig,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+    ) -> dict[str, pl.DataFrame] | None:
+        """Run the sharded part of a graph on the workers, and the rest in the caller."""
+        tables = input_tables(config, graph, sources)
+        placement, shards = self._cut(graph, sources, wanted)
+        if not placement.targets:
+            self.notes.append("dask: no stage works on shards; all ran in the caller")
+            return None
+        work = Work(graph, placement)
+        rows, states = ShardRun(self._client, work).run(shards)
+        empty = graph.unsorted_plan(Shard({}).tables(graph), _sources_of(work), self.collect)
+        for name in placement.shipped:
+            found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
+            tables[name] = work.gathered(name, found)
+        for name in placement.combined:
+            node = graph.nodes[name]
+            nothing = work.merge(name).partial(empty[node.sources[0]], **node.arguments)
+            tables[name] = work.final(name, states[name].lazy() if name in states else nothing)
+        self._say(graph, placement, len(shards))
+        plans = graph.plan(tables, wanted, self.collect)
+        return dict(zip(plans, self.collect(list(plans.values())), strict=True))
+
+    def _cut(
+        self, graph: Graph, sources: Sequence[Source], wanted: Sequence[str]
+    ) -> tuple[Placement, list[Shard]]:
+        """Decide what runs on shards, and cut them: by rank where there are several."""
+        names = [name for name in graph.inputs if self._is_read(graph, name, wanted)]
+        inputs = ShardedInputs(graph, sources, names)
+        placement = place(graph, wanted, by_rank=inputs.ranks > 1)
+        if placement.by_rank:
+            return placement, inputs.by_rank(self._shard_rows)
+        return placement, inputs.by_rows(self._shard_rows)
+
+    @staticmethod
+    def _is_read(graph: Graph, name: str, wanted: Sequence[str]) -> bool:
+        return any(name in graph.above(node) for node in wanted if node in graph.nodes)
+
+    def _say(self, graph: Graph, placement: Placement, shards: int) -> None:
+        """Note how the graph ran: shards, workers, and what forced the rest into one place."""
+        workers = len(self._client.scheduler_info()["workers"])
+        unit = "of whole ranks" if placement.by_rank else "of rows"
+        forced = dict.fromkeys(
+            placement.obstacles[name]
+            for name in placement.obstacles
+            if placement.obstacles[name] == name and graph.nodes[name].kind != "row-wise"
+        )
+        rest = f"; all rows met in the caller for {', '.join(forced)}" if forced else ""
+        self.notes.append(
+            f"dask: {shards} shard{'s' * (shards != 1)} {unit} on {workers}"
+            f" worker{'s' * (workers != 1)}{rest}"
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            import distributed
+        except ImportError as error:
+            raise EngineError(
+                f"the dask engine needs distributed ({error}); install it: pip install"
+                " 'pasta-trace[dask]'"
+            ) from error
+        if self._scheduler is None:
+            self._cluster = _local_cluster(self._workers)
+        address = self._cluster or self._scheduler
+        try:
+            self._client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=_SECONDS)
+            _check_workers(self._client, self._scheduler)
+        except EngineError:
+            self.close()
+            raise
+        except (OSError, ValueError, TimeoutError) as error:
+            connected = self._client is not None
+            self.close()
+            raise EngineError(_unreachable(self._scheduler, connected=connected)) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect, and end the workers that were started here."""
+        for held in (self._client, self._cluster):
+            if held is not None:
+                held.close()
+        self._client = self._cluster = None
+
+
+def _sources_of(work: Work) -> list[str]:
+    """Return the nodes whose rows make up what leaves a shard."""
+    combined = [work.graph.nodes[name].sources[0] for name in work.placement.combined]
+    return [*work.placement.shipped, *combined]
+
+
+def _local_cluster(workers: int | None) -> Any:
+    """Start worker processes of one thread each; none of them looks for a GPU."""
+    import dask
+    from distributed import LocalCluster
+
+    with dask.config.set({"distributed.diagnostics.nvml": False}):
+        return LocalCluster(
+            n_workers=workers or len(os.sched_getaffinity(0)),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            env={"POLARS_MAX_THREADS": "1"},
+        )
+
+
+def _check_workers(client: Any, scheduler: str | None) -> None:
+    """Check that the workers of a scheduler have the packages that run here."""
+    if scheduler is None:
+        return
+    try:
+        found = client.run(_versions)
+    except ImportError as error:
+        raise EngineError(
+            f"the workers at {scheduler} lack pasta ({error}); install pasta-trace there"
+        ) from error
+    own = _versions()
+    for worker, versions in found.items():
+        if versions != own:
+            raise EngineError(
+                f"worker {worker} runs {versions}, and the caller {own}; install the same versions"
+            )
+
+
+def _versions() -> str:
+    return f"pasta {pasta.__version__} with polars {pl.__version__}"
+
+
+def _unreachable(scheduler: str | None, *, connected: bool) -> str:
+    if scheduler is None:
+        return f"no worker process started within {_SECONDS} s"
+    if connected:
+        return f"the scheduler at {scheduler} has no workers; start some: dask worker {scheduler}"
+    return f"no Dask scheduler answers at {scheduler}; start one: dask scheduler"

@@ -1,0 +1,228 @@
+"""Where each stage of a graph runs, once its rows are cut into shards.
+
+A stage runs on each shard by itself where its results over shards, under one another, are its
+result over all rows: row-wise stages on any shards, stages that work within keys on shards that
+keep each rank of each trace together. The first mergeable stage on a path leaves a state on each
+shard, and states are combined. What comes after needs all rows and runs in one place: the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pasta.pipeline.graph import TRACE_COLUMN, Graph, Node
+
+SHARD_KEYS = (TRACE_COLUMN, "rank")
+"""The columns that shards by rank do not cut."""
+
+Place = Literal["rows", "ranks", "combined", "caller"]
+"""On shards of any rows, on shards of whole ranks, combined from states, on all rows at once."""
+
+_Arrival = Literal["kept", "own", "undefined", "scrambled"]
+_SHARDED = ("rows", "ranks")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the nodes of a graph run.
+
+    Attributes:
+        places: input or node -> where it runs.
+        shipped: nodes whose rows leave the shards.
+        combined: nodes whose states leave the shards.
+        obstacles: node that runs in the caller -> the first node on its path that has to.
+    """
+
+    places: Mapping[str, Place]
+    shipped: tuple[str, ...]
+    combined: tuple[str, ...]
+    obstacles: Mapping[str, str]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The nodes that leave something on each shard."""
+        return (*self.shipped, *self.combined)
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether the shards must not cut ranks."""
+        return "ranks" in self.places.values()
+
+
+def place(graph: Graph, wanted: Iterable[str], *, by_rank: bool) -> Placement:
+    """Decide where each node runs that `wanted` needs.
+
+    Args:
+        graph: the graph.
+        wanted: nodes whose rows are asked for.
+        by_rank: whether there are shards of whole ranks; else there are shards of any rows.
+    """
+    wanted = list(wanted)
+    needed = graph.needed(wanted)
+    lasting = _lasting_keys(graph)
+    arrivals = _arrivals(graph, needed)
+    pinned: set[str] = set()
+    while True:
+        places = _places(graph, needed, lasting, pinned, by_rank=by_rank)
+        shipped = _shipped(graph, needed, wanted, places)
+        scrambled = {name for name in shipped if arrivals[name] == "scrambled"}
+        if not scrambled:
+            break
+        pinned |= scrambled
+    combined = tuple(name for name in needed if places[name] == "combined")
+    return Placement(places, shipped, combined, _obstacles(graph, needed, places))
+
+
+def _places(
+    graph: Graph,
+    needed: Sequence[str],
+    lasting: Mapping[str, set[str]],
+    pinned: set[str],
+    *,
+    by_rank: bool,
+) -> dict[str, Place]:
+    """Return where each node runs; what is `pinned` runs in the caller."""
+    places: dict[str, Place] = dict.fromkeys(graph.inputs, "rows")
+    renumbered: set[str] = set()
+    for name in needed:
+        node = graph.nodes[name]
+        sources = {places[source] for source in node.sources}
+        places[name] = "caller"
+        if not sources or not sources.issubset(_SHARDED) or name in pinned:
+            continue
+        if not renumbered.isdisjoint(node.sources):
+            continue
+        if node.kind == "row-wise":
+            places[name] = "ranks" if "ranks" in sources else "rows"
+        elif by_rank and _keeps_ranks_apart(node, lasting):
+            places[name] = "ranks"
+            if node.stage.within is not None and node.stage.within.renumbers:
+                renumbered.add(name)
+        elif node.kind == "mergeable" and len(node.sources) == 1:
+            places[name] = "combined"
+    return places
+
+
+def _keeps_ranks_apart(node: Node, lasting: Mapping[str, set[str]]) -> bool:
+    """Whether the rows of one rank do not affect those of another in this node."""
+    if node.stage.within is None:
+        return False
+    keys = set(node.stage.within.keys(node.arguments))
+    return all(keys.intersection(lasting[source]).issuperset(SHARD_KEYS) for source in node.sources)
+
+
+def _lasting_keys(graph: Graph) -> dict[str, set[str]]:
+    """Return which of the shards' keys still say, at each node, which shard a row is of."""
+    schemas = graph.schemas()
+    lasting = {name: set(SHARD_KEYS) for name in graph.inputs}
+    for name, node in graph.nodes.items():
+        lasting[name] = {
+            key
+            for key in SHARD_KEYS
+            if key in schemas[name]
+            and all(key in lasting[source] for source in node.sources)
+            and not _redefines(node, key)
+        }
+    return lasting
+
+
+def _redefines(node: Node, column: str) -> bool:
+    """Whether a node's arguments may name a new column that takes the place of `column`."""
+    for argument, value in node.arguments.items():
+        if isinstance(value, Mapping):
+            found = column in value and not _is_text(value[column], column)
+        elif isinstance(value, list):
+            found = argument == "columns" and node.kind != "row-wise" and column in value
+        else:
+            found = _is_text(value, column)
+        if found:
+            return True
+    return False
+
+
+def _is_text(value: Any, text: str) -> bool:
+    return isinstance(value, str) and value == text
+
+
+def _arrivals(graph: Graph, needed: Sequence[str]) -> dict[str, _Arrival]:
+    """Tell of each node in which order its rows are when those of all shards follow one another.
+
+    Rows arrive as in an ordinary run where the order of the inputs is kept, and can be put into
+    the stage's own order where it says how. After that, or where inputs follow one another, what
+    keeps the order of its rows would keep a wrong one.
+    """
+    found: dict[str, _Arrival] = dict.fromkeys(graph.inputs, "kept")
+    for name in needed:
+        node = graph.nodes[name]
+        followed = [found[source] for source in node.followed]
+        if node.stage.order != "kept":
+            found[name] = node.stage.order
+        elif "undefined" in followed:
+            found[name] = "undefined"
+        elif followed == ["kept"]:
+            found[name] = "kept"
+        else:
+            found[name] = "scrambled"
+    return found
+
+
+def _shipped(
+    graph: Graph, needed: Sequence[str], wanted: Sequence[str], places: Mapping[str, Place]
+) -> tuple[str, ...]:
+    """Return the nodes on shards of whole ranks that are wanted or feed the caller.
+
+    What is row-wise from the inputs on the caller reads itself: as a plan that costs less than to
+    send its rows.
+    """
+    asked = set(wanted)
+    for name in needed:
+        if places[name] == "caller":
+            asked.update(graph.nodes[name].sources)
+    return tuple(name for name in needed if name in asked and places[name] == "ranks")
+
+
+def _obstacles(graph: Graph, needed: Sequence[str], places: Mapping[str, Place]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in needed:
+        if places[name] == "caller":
+            above = [
+                found.get(source, source)
+                for source in graph.nodes[name].sources
+                if places[source] not in _SHARDED
+            ]
+            found[name] = above[0] if above else name
+    return found
+
+
+def describe(graph: Graph, wanted: Iterable[str]) -> list[str]:
+    """Return a line for each stage: where it runs, and which stage forces it into one place."""
+    wanted = list(wanted)
+    placed, one_rank = (place(graph, wanted, by_rank=by_rank) for by_rank in (True, False))
+    lines = [
+        f"stages.{name}: {_described(graph, name, placed)}"
+        for name in graph.nodes
+        if name in placed.places
+    ]
+    forced = {one_rank.obstacles[n] for n in one_rank.obstacles if placed.places[n] == "ranks"}
+    forced = {n for n in forced if placed.places[n] == "ranks"}
+    if forced:
+        names = ", ".join(f"'{name}'" for name in graph.nodes if name in forced)
+        lines.append(f"of a trace with one rank, all rows meet in the caller for {names}")
+    return lines
+
+
+def _described(graph: Graph, name: str, placed: Placement) -> str:
+    found = placed.places[name]
+    if found == "caller":
+        cause = placed.obstacles[name]
+        node = graph.nodes[name]
+        if cause == name and node.kind == "row-wise":
+            return f"one worker (the caller), once the rows of '{node.sources[0]}' are in order"
+        if cause == name:
+            return f"one worker (the caller): {node.stage.name} needs all rows"
+        return f"one worker (the caller), after '{cause}'"
+    if found == "combined":
+        return "combined: a state for each shard"
+    return "sharded by trace and rank" if found == "ranks" else "sharded by rows"

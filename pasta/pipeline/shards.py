@@ -1,0 +1,235 @@
+"""The rows of a graph's inputs cut into shards: by trace, rank, file and row group.
+
+A shard says which rows of which files it has; whoever runs it reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from pasta.pipeline.graph import Graph, empty_input, with_trace_column
+from pasta.pipeline.run import Source, chosen_sources
+from pasta.trace import scan_files
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one file.
+
+    Attributes:
+        trace: the name of its trace.
+        file: the file.
+        offset: its first row.
+        rows: how many.
+        whole: whether these are all rows of the file.
+    """
+
+    trace: str
+    file: Path
+    offset: int
+    rows: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of the rows of each input; of an input that it does not name, none."""
+
+    pieces: Mapping[str, Sequence[Piece]]
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, over all inputs."""
+        return sum(piece.rows for pieces in self.pieces.values() for piece in pieces)
+
+    def tables(self, graph: Graph) -> dict[str, pl.LazyFrame]:
+        """Return the rows of each input of `graph`."""
+        return {
+            name: _scan(self.pieces.get(name, ()), spec.table)
+            for name, spec in graph.inputs.items()
+        }
+
+
+@dataclass(frozen=True)
+class _File:
+    """What the footer of a file tells.
+
+    Attributes:
+        trace: the name and the folder of its trace, and its folder in there, as text.
+        groups: rows of each row group.
+        ranks: smallest and largest rank; `None` where unknown.
+    """
+
+    trace: str
+    folder: tuple[str, str]
+    file: Path
+    groups: tuple[int, ...]
+    ranks: tuple[int, int] | None
+
+    @property
+    def rows(self) -> int:
+        return sum(self.groups)
+
+
+class ShardedInputs:
+    """The files of a graph's inputs, ready to be cut into shards.
+
+    Args:
+        graph: whose inputs.
+        sources: the traces that it reads.
+        names: the inputs that matter.
+    """
+
+    def __init__(self, graph: Graph, sources: Sequence[Source], names: Iterable[str]) -> None:
+        self._sources = list(sources)
+        known: dict[tuple[str, str], list[_File]] = {}
+        self._files: dict[str, list[_File]] = {}
+        for name in names:
+            spec = graph.inputs[name]
+            self._files[name] = []
+            for source in chosen_sources(spec, sources):
+                key = (source.name, spec.table)
+                if key not in known:
+                    described = [
+                        _described(source, file) for file in source.trace.files(spec.table)
+                    ]
+                    known[key] = [file for file in described if file.rows]
+                self._files[name] += known[key]
+
+    def by_rows(self, rows: int) -> list[Shard]:
+        """Cut each input into shards of about `rows` rows, in their order; no row group is cut."""
+        return [
+            Shard({name: pieces})
+            for name, files in self._files.items()
+            for pieces in _bundles(files, rows)
+        ]
+
+    def by_rank(self, rows: int) -> list[Shard]:
+        """Cut into shards of whole ranks, several of them where they have few rows.
+
+        Shards follow each other in the order of the inputs. Folders of a trace that share a rank
+        stay together, with those between them.
+        """
+        shards: list[Shard] = []
+        bundle: dict[str, list[Piece]] = {}
+        for folders in self._rank_folders():
+            added = {
+                name: [_whole(file) for file in files if file.folder in folders]
+                for name, files in self._files.items()
+            }
+            size = Shard(bundle).rows
+            if size and size + Shard(added).rows > rows:
+                shards.append(Shard(bundle))
+                bundle = {}
+            for name, pieces in added.items():
+                bundle[name] = [*bundle.get(name, ()), *pieces]
+        return [*shards, Shard(bundle)] if Shard(bundle).rows else shards
+
+    @property
+    def ranks(self) -> int:
+        """In how many parts that share no rank the inputs can be cut."""
+        return len(self._rank_folders())
+
+    def _rank_folders(self) -> list[set[tuple[str, str]]]:
+        """Return the folders that have to stay together, in the order of the inputs."""
+        ranks: dict[tuple[str, str], list[tuple[int, int] | None]] = {}
+        for files in self._files.values():
+            for file in files:
+                ranks.setdefault(file.folder, []).append(file.ranks)
+        order = {str(source.trace.path): place for place, source in enumerate(self._sources)}
+        folders = sorted(ranks, key=lambda folder: (order[folder[0]], folder[1]))
+        return [
+            group
+            for _, of_trace in groupby(folders, key=lambda folder: folder[0])
+            for group in _grouped([(folder, _span(ranks[folder])) for folder in of_trace])
+        ]
+
+
+def _described(source: Source, file: Path) -> _File:
+    footer = pq.read_metadata(file)
+    groups = tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
+    folder = (str(source.trace.path), str(file.parent.parent))
+    return _File(source.name, folder, file, groups, _ranks(footer))
+
+
+def _ranks(footer: pq.FileMetaData) -> tuple[int, int] | None:
+    """Return the smallest and largest rank in a file, from its statistics."""
+    columns = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    if "rank" not in columns:
+        return None
+    found: list[int] = []
+    for place in range(footer.num_row_groups):
+        statistics = footer.row_group(place).column(columns.index("rank")).statistics
+        if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
+            return None
+        found += [int(statistics.min), int(statistics.max)]  # type: ignore[arg-type]
+    return (min(found), max(found)) if found else None
+
+
+def _span(ranks: Sequence[tuple[int, int] | None]) -> tuple[float, float]:
+    """Return an interval that holds all ranks of a folder; all numbers where one is unknown."""
+    known = [span for span in ranks if span is not None]
+    if len(known) < len(ranks):
+        return float("-inf"), float("inf")
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _grouped(
+    folders: Sequence[tuple[tuple[str, str], tuple[float, float]]],
+) -> Iterator[set[tuple[str, str]]]:
+    """Yield runs of folders such that no two runs share a rank."""
+    groups: list[tuple[set[tuple[str, str]], float, float]] = []
+    for folder, (low, high) in folders:
+        group, lowest, highest = {folder}, low, high
+        shared = [place for place, (_, a, b) in enumerate(groups) if a <= highest and lowest <= b]
+        for names, a, b in groups[shared[0] :] if shared else ():
+            group, lowest, highest = group | names, min(lowest, a), max(highest, b)
+        groups = [*(groups[: shared[0]] if shared else groups), (group, lowest, highest)]
+    yield from (group for group, _, _ in groups)
+
+
+def _bundles(files: Sequence[_File], rows: int) -> Iterator[list[Piece]]:
+    """Yield consecutive pieces of about `rows` rows together."""
+    bundle: list[Piece] = []
+    for file in files:
+        for piece in _pieces(file, rows):
+            if bundle and sum(held.rows for held in bundle) + piece.rows > rows:
+                yield bundle
+                bundle = []
+            bundle.append(piece)
+    if bundle:
+        yield bundle
+
+
+def _pieces(file: _File, rows: int) -> Iterator[Piece]:
+    """Yield consecutive row groups of a file, together of about `rows` rows."""
+    begin = end = 0
+    for size in file.groups:
+        if end > begin and end + size - begin > rows:
+            yield Piece(file.trace, file.file, begin, end - begin, whole=False)
+            begin = end
+        end += size
+    if end > begin:
+        yield Piece(file.trace, file.file, begin, end - begin, whole=begin == 0)
+
+
+def _whole(file: _File) -> Piece:
+    return Piece(file.trace, file.file, 0, file.rows, whole=True)
+
+
+def _scan(pieces: Sequence[Piece], table: str) -> pl.LazyFrame:
+    """Return the rows of `pieces`; whole files of one trace are one scan."""
+    parts = []
+    for (trace, whole), run in groupby(pieces, key=lambda piece: (piece.trace, piece.whole)):
+        if whole:
+            scans = [scan_files([piece.file for piece in run], table)]
+        else:
+            scans = [scan_files([p.file], table).slice(p.offset, p.rows) for p in run]
+        parts += [with_trace_column(rows, trace) for rows in scans]
+    return pl.concat(parts) if parts else empty_input(table)
