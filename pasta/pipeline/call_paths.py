@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import check_keys, number_groups, process_key, require
+from pasta.pipeline.frames import from_arrays, gather, on_host, to_array, with_columns_of
 from pasta.pipeline.kernels.trees import Paths, Tree, paths, tree
 from pasta.pipeline.parentage import known_parents
 
@@ -23,16 +23,13 @@ class NamedPaths:
     Attributes:
         rows: the tree of the rows.
         paths: the distinct paths, each after the path above it.
-        labels: the columns that tell paths apart, a row for each path.
-        texts: the names from the root on, joined by `SEPARATOR`.
-        ids: a number for each path from 1 on, in order of its text.
+        labels: a row for each path with the columns that tell paths apart; `path`, the names from
+            the root on, joined by `SEPARATOR`; and `path_id`, from 1 on, in order of that text.
     """
 
     rows: Tree
     paths: Paths
     labels: pl.DataFrame
-    texts: pl.Series
-    ids: Any
 
 
 def named_paths(
@@ -46,16 +43,17 @@ def named_paths(
     """
     require(rows, [*process_key(rows), node, parent, name, *by])
     check_keys(rows, [name], "name")
-    if rows[name].null_count():
-        rows = rows.with_columns(pl.col(name).fill_null(""))
+    rows = rows.with_columns(pl.col(name).fill_null(""))
     keys, (labels,) = number_groups([*by, name], rows)
     nested = tree(known_parents(rows, node, parent))
     found = paths(nested, labels)
-    texts = _texts(keys[name].to_list(), found)
+    texts = _texts(on_host(keys.select(name))[name].to_list(), found)
     order = sorted(range(len(texts)), key=lambda path: (texts[path], path))
     ids = np.empty(len(texts), dtype=np.uint64)
     ids[order] = np.arange(1, len(texts) + 1, dtype=np.uint64)
-    return NamedPaths(nested, found, keys[found.labels], pl.Series(texts, dtype=pl.String), ids)
+    columns = {"path": pl.Series(texts, dtype=pl.String), "path_id": to_array(ids, found.labels)}
+    named = with_columns_of(gather(keys, found.labels), from_arrays(columns, like=rows))
+    return NamedPaths(nested, found, named)
 
 
 def _texts(names: list[str], found: Paths) -> list[str]:

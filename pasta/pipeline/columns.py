@@ -9,10 +9,20 @@ import numpy as np
 import polars as pl
 
 from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.device_rows import DeviceRows
+from pasta.pipeline.frames import (
+    beside,
+    column_array,
+    from_arrays,
+    gather,
+    on_host,
+    stacked,
+    with_arrays,
+)
 from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.kernels.ordering import numbered
 
-_GROUP = "# group"
+_GROUP, _ROW = "# group", "# row"
 
 
 def require(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], where: str = "") -> None:
@@ -91,7 +101,7 @@ def integers(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
         ConfigError: the column is absent or holds no integers.
     """
     _check_integers(rows, column)
-    return rows[column].cast(pl.Int64).fill_null(null).to_numpy()
+    return column_array(rows, pl.col(column).cast(pl.Int64).fill_null(null))
 
 
 def unsigned(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
@@ -101,7 +111,7 @@ def unsigned(rows: pl.DataFrame, column: str, null: int = 0) -> Any:
         ConfigError: the column is absent or holds no integers.
     """
     _check_integers(rows, column)
-    return rows[column].cast(pl.UInt64).fill_null(null).to_numpy()
+    return column_array(rows, pl.col(column).cast(pl.UInt64).fill_null(null))
 
 
 def _check_integers(rows: pl.DataFrame, column: str) -> None:
@@ -122,7 +132,7 @@ def numbers(rows: pl.DataFrame, column: str) -> Any:
     if not (kind.is_numeric() or kind == pl.Boolean):
         raise ConfigError("values", f"column '{column}' is {kind}; expected numbers")
     wide = pl.Float64 if kind.is_float() else pl.Int64
-    return rows[column].cast(wide).fill_null(0).to_numpy()
+    return column_array(rows, pl.col(column).cast(wide).fill_null(0))
 
 
 def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFrame, list[Any]]:
@@ -141,6 +151,8 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
             if rows.schema[name] != inputs[0].schema[name]:
                 found = f"{inputs[0].schema[name]} and {rows.schema[name]}"
                 raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
+    if isinstance(inputs[0], DeviceRows):
+        return _numbered_by_joins(by, inputs)
     first = pl.concat([rows.head(1).select(by) for rows in inputs]).head(1)
     varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
     codes, keys = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64), first
@@ -152,6 +164,25 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
         keys = keys[combinations // len(values)].with_columns(values[combinations % len(values)])
     ends = np.cumsum([rows.height for rows in inputs])
     return keys, np.split(codes, ends[:-1])
+
+
+def _numbered_by_joins(by: Sequence[str], inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Number groups on a device, where a join keeps no order: each row carries its place."""
+    xp = inputs[0].device.xp
+    groups = [xp.zeros(rows.height, dtype=xp.int64) for rows in inputs]
+    if not by:
+        return inputs[0].select([]), groups
+    keys = stacked([rows.select(by).unique() for rows in inputs]).unique().sort(by)
+    counts = on_host(keys.select(pl.col(by).n_unique()))
+    varying = [name for name in by if counts[name].sum() != 1]
+    if not varying:
+        return keys, groups
+    numbered_keys = with_arrays(keys.select(varying), **{_GROUP: xp.arange(keys.height)})
+    for rows, codes in zip(inputs, groups, strict=True):
+        asking = with_arrays(rows.select(varying), **{_ROW: xp.arange(rows.height)})
+        found = asking.join(numbered_keys, on=varying, how="inner", nulls_equal=True)
+        codes[integers(found, _ROW)] = integers(found, _GROUP)
+    return keys, groups
 
 
 def _constant(columns: Sequence[pl.Series]) -> bool:
@@ -202,8 +233,8 @@ def _joined_places(values: pl.Series, column: pl.Series) -> Any:
 
 def frame(keys: pl.DataFrame, groups: Any, columns: Mapping[str, Any]) -> pl.DataFrame:
     """Return array `columns` as a frame, after the values of `keys` for each row's group."""
-    values = pl.DataFrame(dict(columns))
-    return values if keys.width == 0 else keys[groups].hstack(values)
+    rows: pl.DataFrame = from_arrays(columns, like=keys)
+    return rows if keys.width == 0 else beside(gather(keys, groups), rows)
 
 
 def sorted_pieces(

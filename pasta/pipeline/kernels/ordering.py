@@ -56,6 +56,17 @@ def changes(*keys: Any) -> Any:
     return changed
 
 
+def highest_in_runs(values: Any, first: Any) -> Any:
+    """Return the highest of `values` in each run of rows, of which `first` are the first rows."""
+    xp = array_namespace(values)
+    if xp.__name__ == "numpy":
+        return xp.maximum.reduceat(values, first)
+    runs = xp.zeros(len(values), dtype=xp.int64)
+    runs[first[1:]] = 1
+    runs = xp.cumsum(runs)
+    return values[order_by(runs, values)][xp.append(first[1:], len(values)) - 1]
+
+
 def distinct(values: Any) -> Any:
     """Return the distinct values in order."""
     ordered = array_namespace(values).sort(values)

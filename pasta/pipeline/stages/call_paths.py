@@ -10,6 +10,7 @@ import polars as pl
 
 from pasta.pipeline.call_paths import NamedPaths, named_paths
 from pasta.pipeline.columns import extents, number_groups, numbers, process_key, require, unsigned
+from pasta.pipeline.frames import mask, with_arrays
 from pasta.pipeline.kernels.enclosure import self_times
 from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.kernels.trees import Tree, path_sums, subtree_sums, sums_at, tree
@@ -99,29 +100,25 @@ def call_paths(
     calls = _count(places, len(above))
     if caused is not None:
         sums |= _caused_sums(found, rows, caused, node, caused_values)
-    return pl.DataFrame(
-        {
-            **found.labels.select(by).to_dict(),
-            "path": found.texts,
-            "path_id": found.ids,
-            "parent_path_id": np.append(found.ids, np.uint64(0))[above],
-            name: found.labels[name],
-            "depth": nested.depths.astype(np.int32),
-            "calls": calls,
-            **sums,
-            **{f"total_{value}": subtree_sums(nested, amounts) for value, amounts in sums.items()},
-            **_inside(found.labels, nested, inside),
-        }
-    ).sort("path_id")
+    columns = {
+        "parent_path_id": np.append(unsigned(found.labels, "path_id"), np.uint64(0))[above],
+        "depth": nested.depths.astype(np.int32),
+        "calls": calls,
+        **sums,
+        **{f"total_{value}": subtree_sums(nested, amounts) for value, amounts in sums.items()},
+        **_inside(found.labels, nested, inside),
+    }
+    leading = [*by, "path", "path_id", "parent_path_id", name]
+    rows = with_arrays(found.labels, **columns)
+    return rows.select(*leading, *list(columns)[1:]).sort("path_id")
 
 
 def _inside(labels: pl.DataFrame, nested: Tree, conditions: dict[str, pl.Expr]) -> dict[str, Any]:
     """Tell for each path whether a condition holds for it or for one above it."""
-    holds = labels.select(
-        condition.fill_null(value=False).cast(pl.Int64).alias(new)
+    return {
+        new: path_sums(nested, mask(labels, condition).astype(np.int64)) > 0
         for new, condition in conditions.items()
-    )
-    return {column.name: path_sums(nested, column.to_numpy()) > 0 for column in holds}
+    }
 
 
 def _sums(places: Any, weights: dict[str, Any], count: int) -> dict[str, Any]:
@@ -129,7 +126,7 @@ def _sums(places: Any, weights: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 def _count(places: Any, count: int) -> Any:
-    return sums_at(places, np.ones(len(places), dtype=np.int64), count)
+    return sums_at(places, np.ones_like(places), count)
 
 
 def _caused_sums(

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import number_groups, process_key, require, unsigned
+from pasta.pipeline.frames import gather_known, with_columns_of
 from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.stage import WITHIN_PROCESS, stage
 from pasta.pipeline.stages.enclose import enclosing_rows
@@ -50,8 +51,8 @@ def correlate(
     taken = columns if isinstance(columns, dict) else {name: name for name in columns}
     require(right, taken.values(), "right")
     found = _FINDERS[by](left, right, time)
-    rows = pl.DataFrame({"row": found}).select(pl.when(pl.col("row") >= 0).then("row"))["row"]
-    return left.with_columns(right[old].gather(rows).alias(new) for new, old in taken.items())
+    chosen = right.select(pl.col(old).alias(new) for new, old in taken.items())
+    return with_columns_of(left, gather_known(chosen, found))
 
 
 def _by_correlation(left: pl.DataFrame, right: pl.DataFrame, _time: str) -> Any:

@@ -13,6 +13,7 @@ from pasta.pipeline.columns import (
     require,
     sorted_pieces,
 )
+from pasta.pipeline.frames import mask
 from pasta.pipeline.kernels.intervals import coverage as cut
 from pasta.pipeline.kernels.intervals import union
 from pasta.pipeline.stage import Within, stage
@@ -68,7 +69,9 @@ def coverage(
     rows = lasting(intervals, start, duration).filter(pl.col(kind).is_in(kinds))
     keys, (groups,) = number_groups(by, rows)
     every = intervals_of(rows, groups, start, duration)
-    pieces, covered = cut([union(every.where((rows[kind] == value).to_numpy())) for value in kinds])
+    pieces, covered = cut(
+        [union(every.where(mask(rows, pl.col(kind) == value))) for value in kinds]
+    )
     columns = {start: pieces.starts, duration: pieces.lengths}
     columns |= {value: covered & (1 << bit) != 0 for bit, value in enumerate(kinds)}
     return frame(keys, pieces.groups, columns)

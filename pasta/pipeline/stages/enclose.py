@@ -15,6 +15,7 @@ from pasta.pipeline.columns import (
     require,
     unsigned,
 )
+from pasta.pipeline.frames import gather, mask, with_arrays
 from pasta.pipeline.kernels.enclosure import innermost
 from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.stage import WITHIN_PROCESS, stage
@@ -41,7 +42,7 @@ def enclose(points: pl.DataFrame, spans: pl.DataFrame, *, time: str = "ts") -> p
     require(spans, ["span_id"], "spans")
     found = enclosing_rows(points, spans, time=time)
     ids = np.append(unsigned(spans, "span_id"), np.uint64(0))
-    return points.with_columns(span_id=ids[found])
+    return with_arrays(points, span_id=ids[found])
 
 
 def enclosing_rows(points: pl.DataFrame, spans: pl.DataFrame, *, time: str) -> Any:
@@ -49,10 +50,12 @@ def enclosing_rows(points: pl.DataFrame, spans: pl.DataFrame, *, time: str) -> A
     thread = process_key(points, spans, within=["tid"])
     require(points, [*thread, time], "points")
     require(spans, [*thread, "ts", "dur"], "spans")
-    times, unknown = integers(points, time), points[time].is_null().to_numpy()
+    times, unknown = integers(points, time), mask(points, pl.col(time).is_null())
     if points.height * _FEW < spans.height:
         around = _around_any(np.sort(times), *extents(spans))
-        found = _innermost(points, spans.select(*thread, "ts", "dur")[around], thread, times)
+        found = _innermost(
+            points, gather(spans.select(*thread, "ts", "dur"), around), thread, times
+        )
         found = np.append(around, -1)[found]
     else:
         found = _innermost(points, spans, thread, times)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.columns import integers, number_groups, process_key, require
-from pasta.pipeline.kernels.ordering import changes, order_by
+from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
+from pasta.pipeline.frames import gather, mask
+from pasta.pipeline.kernels.namespace import array_namespace
+from pasta.pipeline.kernels.ordering import changes, highest_in_runs, order_by
 from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 _NEEDED = ["rank", "pid", "device", "space", "ts", "event", "address", "live_bytes", "before_bytes"]
@@ -32,11 +34,13 @@ def held_at_peak(totals: pl.DataFrame) -> pl.DataFrame:
     require(totals, _NEEDED)
     _, (places,) = number_groups(process_key(totals, within=["device", "space"]), totals)
     order = order_by(places, integers(totals, "ts"))
-    until = _until_peak(places[order], totals[["live_bytes", "before_bytes"]], order)
+    until = _until_peak(places[order], totals.select("live_bytes", "before_bytes"), order)
     rows = order[until]
-    seen = pl.DataFrame({"row": rows, "place": places[rows], "address": totals["address"][rows]})
-    last = seen.drop_nulls("address").unique(["place", "address"], keep="last", maintain_order=True)
-    held: pl.DataFrame = totals[last["row"].sort()]
+    seen = rows[mask(totals, pl.col("address").is_not_null())[rows]]
+    addresses = unsigned(totals, "address")[seen]
+    by_address = order_by(places[seen], addresses)
+    last = np.roll(changes(places[seen][by_address], addresses[by_address]), -1)
+    held: pl.DataFrame = gather(totals, np.sort(seen[by_address[last]]))
     return held.filter(pl.col("event") == "allocate")
 
 
@@ -46,9 +50,9 @@ def _until_peak(places: Any, amounts: pl.DataFrame, order: Any) -> Any:
     if not len(live):
         return live < 0
     first = np.flatnonzero(changes(places))
-    most = np.maximum(np.maximum.reduceat(live, first), before[first])
+    most = np.maximum(highest_in_runs(live, first), before[first])
     at_peak = np.flatnonzero(live == most[places])
     at_peak = at_peak[changes(places[at_peak])]
-    last = np.full(len(first), -1, dtype=np.int64)
+    last = np.full_like(first, -1)
     last[places[at_peak]] = at_peak
-    return np.arange(len(live)) <= last[places]
+    return array_namespace(live).arange(len(live)) <= last[places]

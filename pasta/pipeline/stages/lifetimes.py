@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import integers, names, number_groups, process_key, require, unsigned
+from pasta.pipeline.frames import gather, mask, with_arrays
 from pasta.pipeline.kernels.lifetimes import match, unused_ids
 from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 
@@ -50,7 +51,7 @@ def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
     details = [name for name in _DETAILS if name in names(memory)]
     kinds = pl.col("event").is_in(["allocate", "release"])
     events = memory.filter(kinds).drop_nulls(["ts", "address"])
-    allocates = (events["event"] == "allocate").to_numpy()
+    allocates = mask(events, pl.col("event") == "allocate")
     _, (places,) = number_groups([*place, "address"], events)
     events = events.select([*place, "address", "bytes", "object_id", "ts", *details])
     rows = _lives(events, match(places, integers(events, "ts"), allocates), allocates)
@@ -64,15 +65,18 @@ def _lives(events: pl.DataFrame, found: Any, allocates: Any) -> pl.DataFrame:
     """Return a row for each match, from its allocation where there is one, else its release."""
     began, ended = found.allocation >= 0, found.ending >= 0
     by_release = ended & ~allocates[found.ending]
-    rows: pl.DataFrame = events[np.where(began, found.allocation, found.ending)]
+    rows: pl.DataFrame = gather(events, np.where(began, found.allocation, found.ending))
     own, released = unsigned(rows, "object_id"), unsigned(events, "object_id")[found.ending]
-    return rows.with_columns(
+    rows = with_arrays(
+        rows,
         object_id=np.where(by_release & (own == 0), released, own),
-        ts=pl.when(pl.Series(began)).then("ts"),
-        end=pl.when(pl.Series(ended)).then(integers(events, "ts")[found.ending]),
+        end=integers(events, "ts")[found.ending],
         began_before=~began,
         open=~ended,
         replaced=ended & ~by_release,
+    )
+    return rows.with_columns(
+        ts=pl.when(~pl.col("began_before")).then("ts"), end=pl.when(~pl.col("open")).then("end")
     ).with_columns(dur=pl.col("end") - pl.col("ts"))
 
 
@@ -83,4 +87,4 @@ def _number(rows: pl.DataFrame) -> pl.DataFrame:
     for space in range(keys.height):
         nameless = np.flatnonzero((spaces == space) & (ids == 0))
         ids[nameless] = unused_ids(ids[spaces == space], len(nameless))
-    return rows.with_columns(object_id=pl.Series(ids, dtype=pl.UInt64))
+    return with_arrays(rows, object_id=ids)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import integers, number_groups, require
+from pasta.pipeline.frames import with_arrays
 from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.kernels.lifetimes import live_amounts
 from pasta.pipeline.stage import Within, stage
@@ -35,5 +36,5 @@ def live(
     starts, ends = integers(lifetimes, "ts", _EVER.min), integers(lifetimes, "end", _EVER.max)
     amounts, wanted = integers(lifetimes, "bytes"), integers(points, "ts")
     found = live_amounts(Intervals(groups, starts, ends), amounts, wanted_groups, wanted)
-    known = pl.when(pl.col("ts").is_not_null()).then(pl.Series(column, found, dtype=pl.Int64))
-    return points.with_columns(known.alias(column))
+    known = pl.when(pl.col("ts").is_not_null()).then(column)
+    return with_arrays(points, **{column: found}).with_columns(known.alias(column))

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import integers, number_groups, process_key, require
-from pasta.pipeline.kernels.ordering import changes, order_by
+from pasta.pipeline.frames import mask, with_arrays
+from pasta.pipeline.kernels.ordering import changes, highest_in_runs, order_by
 from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
 _NEEDED = ["rank", "pid", "device", "space", "ts", "event", "bytes", "total_allocated"]
@@ -32,21 +33,22 @@ def live_totals(memory: pl.DataFrame) -> pl.DataFrame:
     YAML: `totals: {use: live_totals, from: memory}`
     """
     require(memory, _NEEDED)
-    if memory["ts"].null_count():
-        memory = memory.drop_nulls("ts")
+    memory = memory.drop_nulls("ts")
     place = process_key(memory, within=["device", "space"])
     _, (places,) = number_groups(place, memory)
     order = order_by(places, integers(memory, "ts"))
-    signs = (memory["event"] == "allocate").cast(pl.Int64) - (memory["event"] == "release")
-    amounts = signs.to_numpy() * integers(memory, "bytes")
-    summed = np.empty(memory.height, dtype=np.int64)
+    allocates, releases = (
+        mask(memory, pl.col("event") == event) for event in ("allocate", "release")
+    )
+    amounts = (allocates.astype(np.int64) - releases) * integers(memory, "bytes")
+    summed = np.empty_like(amounts)
     summed[order], before = _summed(places[order], amounts[order])
     recorded = integers(memory, "total_allocated")
-    known = memory["total_allocated"].is_not_null().to_numpy()
+    known = mask(memory, pl.col("total_allocated").is_not_null())
     first = order[changes(places[order])]
     before = np.where(known[first], np.maximum(recorded[first] - amounts[first], 0), before)
-    return memory.with_columns(
-        live_bytes=np.where(known, recorded, summed), before_bytes=before[places]
+    return with_arrays(
+        memory, live_bytes=np.where(known, recorded, summed), before_bytes=before[places]
     )
 
 
@@ -57,5 +59,5 @@ def _summed(places: Any, amounts: Any) -> tuple[Any, Any]:
     first = np.flatnonzero(changes(places))
     running = np.cumsum(amounts)
     running -= (running - amounts)[first][places]
-    before = np.maximum(-np.minimum.reduceat(running, first), 0)
+    before = np.maximum(highest_in_runs(-running, first), 0)
     return running + before[places], before

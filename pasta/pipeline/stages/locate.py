@@ -10,12 +10,12 @@ import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
+from pasta.pipeline.frames import mask, on_host, with_arrays
 from pasta.pipeline.kernels.location import Objects
 from pasta.pipeline.kernels.location import locate as search
 from pasta.pipeline.stage import PROCESS, Within, stage
 
 _TIMES = np.iinfo(np.int64)
-_ADDRESSES = np.iinfo(np.uint64)
 
 
 def _keys(given: Mapping[str, Any]) -> Sequence[str]:
@@ -62,11 +62,9 @@ def locate(
     found = locate_rows(accesses, lifetimes, by=by, address=address, time=time)
     known = found >= 0
     offset = unsigned(accesses, address) - _at(unsigned(lifetimes, "address"), found)
-    return accesses.with_columns(
-        object_id=np.where(known, _at(unsigned(lifetimes, "object_id"), found), np.uint64(0)),
-        offset=pl.when(pl.Series(known)).then(offset.astype(np.int64)),
-        known=known,
-    )
+    ids = np.where(known, _at(unsigned(lifetimes, "object_id"), found), np.uint64(0))
+    rows = with_arrays(accesses, object_id=ids, offset=offset.astype(np.int64), known=known)
+    return rows.with_columns(offset=pl.when("known").then("offset"))
 
 
 def locate_rows(
@@ -76,32 +74,38 @@ def locate_rows(
     by: list[str],
     address: str,
     time: str | None,
-) -> np.ndarray:
+) -> Any:
     """Return for each access the row of the object it lay in, -1 where none is known."""
     asked = [address] if time is None else [address, time]
     require(accesses, [*by, *asked], "accesses")
     require(lifetimes, [*by, "space", "address", "bytes", "object_id", "ts", "end"], "lifetimes")
-    if "space" not in by and lifetimes["space"].n_unique() > 1:
-        spaces = ", ".join(map(str, lifetimes["space"].unique().sort()))
-        raise ConfigError(
-            "by", f"the lifetimes are of several spaces ({spaces}): add space, or filter them"
-        )
+    if "space" not in by:
+        _check_one_space(lifetimes)
     _, (asking, holding) = number_groups(by, accesses, lifetimes)
     times = None if time is None else integers(accesses, time)
     found = search(_objects(lifetimes, holding), asking, unsigned(accesses, address), times)
-    unknown = accesses.select(pl.any_horizontal(pl.col(asked).is_null())).to_series().to_numpy()
+    unknown = mask(accesses, pl.any_horizontal(pl.col(asked).is_null()))
     return np.where(unknown, -1, found)
 
 
-def _objects(lifetimes: pl.DataFrame, groups: np.ndarray) -> Objects:
+def _check_one_space(lifetimes: pl.DataFrame) -> None:
+    spaces = on_host(lifetimes.select(pl.col("space").unique().sort()))["space"]
+    if len(spaces) > 1:
+        found = ", ".join(map(str, spaces))
+        raise ConfigError(
+            "by", f"the lifetimes are of several spaces ({found}): add space, or filter them"
+        )
+
+
+def _objects(lifetimes: pl.DataFrame, groups: Any) -> Objects:
     addresses = unsigned(lifetimes, "address")
-    sizes = np.minimum(integers(lifetimes, "bytes").astype(np.uint64), _ADDRESSES.max - addresses)
+    sizes = np.minimum(integers(lifetimes, "bytes").astype(np.uint64), ~addresses)
     births = integers(lifetimes, "ts", _TIMES.min)
     return Objects(
         groups, addresses, addresses + sizes, births, integers(lifetimes, "end", _TIMES.max)
     )
 
 
-def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _at(values: Any, rows: Any) -> Any:
     """Return the values of `rows`; what stands for row -1 does not matter."""
-    return values[rows] if len(values) else np.zeros(len(rows), dtype=values.dtype)
+    return values[rows] if len(values) else np.zeros_like(values, shape=len(rows))

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import extents, process_key, require, unsigned
+from pasta.pipeline.frames import with_arrays
 from pasta.pipeline.kernels.enclosure import self_times
 from pasta.pipeline.kernels.trees import tree
 from pasta.pipeline.parentage import inferred_parents, known_parents
@@ -38,8 +39,10 @@ def nest(spans: pl.DataFrame, *, by: list[str] | None = None, infer: bool = Fals
         nested = tree(known_parents(spans, "span_id", "parent_id", by))
     starts, ends = extents(spans)
     ids = np.append(unsigned(spans, "span_id"), np.uint64(0))
-    return spans.with_columns(
+    rows = with_arrays(
+        spans,
         parent_id=ids[nested.parents],
         depth=nested.depths.astype(np.int32),
-        self_ns=pl.when(pl.col("dur").is_not_null()).then(self_times(nested.parents, starts, ends)),
+        self_ns=self_times(nested.parents, starts, ends),
     )
+    return rows.with_columns(self_ns=pl.when(pl.col("dur").is_not_null()).then("self_ns"))

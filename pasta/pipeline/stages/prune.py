@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import number_groups, process_key, require, unsigned
+from pasta.pipeline.frames import gather, mask, with_arrays
+from pasta.pipeline.kernels.namespace import array_namespace
 from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.stage import WITHIN_PROCESS, stage
 
@@ -33,9 +35,8 @@ def prune(
     """
     process = process_key(rows)
     require(rows, [*process, node, parent])
-    mask = rows.select(kept=keep.fill_null(value=False).and_(pl.col(node).is_not_null()))["kept"]
-    kept = mask.to_numpy()
-    if kept.all():
+    kept = mask(rows, keep.fill_null(value=False).and_(pl.col(node).is_not_null()))
+    if bool(kept.all()):
         return rows.with_columns(pl.col(parent).cast(pl.UInt64).fill_null(0))
     _, (groups,) = number_groups(process, rows)
     ids, above = (unsigned(rows, column).view(np.int64) for column in (node, parent))
@@ -43,7 +44,7 @@ def prune(
     heirs = _next_outside(groups[gone], ids[gone], above[gone])
     lost = _rows(groups[gone], ids[gone], groups[staying], above[staying])
     parents = np.where(lost >= 0, np.append(heirs, 0)[lost], above[staying])
-    return rows.filter(mask).with_columns(pl.Series(parent, parents.view(np.uint64)))
+    return with_arrays(gather(rows, staying), **{parent: parents.view(np.uint64)})
 
 
 def _next_outside(groups: Any, ids: Any, above: Any) -> Any:
@@ -52,7 +53,7 @@ def _next_outside(groups: Any, ids: Any, above: Any) -> Any:
     Each round doubles how far every row has looked up.
     """
     parents = _rows(groups, ids, groups, above)
-    highest = np.where(parents >= 0, parents, np.arange(len(ids)))
+    highest = np.where(parents >= 0, parents, array_namespace(ids).arange(len(ids)))
     for _round in range(len(ids).bit_length()):
         highest = highest[highest]
     return np.where(parents[highest] >= 0, 0, above[highest])

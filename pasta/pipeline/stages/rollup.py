@@ -8,6 +8,7 @@ import polars as pl
 
 from pasta.pipeline.call_paths import named_paths
 from pasta.pipeline.columns import numbers
+from pasta.pipeline.frames import gather, with_arrays, with_columns_of
 from pasta.pipeline.kernels.trees import subtree_sums
 from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 
@@ -48,6 +49,5 @@ def rollup(
     """
     found = named_paths(rows, node=node, parent=parent, name=name)
     totals = {f"total_{value}": subtree_sums(found.rows, numbers(rows, value)) for value in values}
-    return rows.with_columns(
-        **totals, path=found.texts[found.paths.of_rows], path_id=found.ids[found.paths.of_rows]
-    )
+    paths = gather(found.labels.select("path", "path_id"), found.paths.of_rows)
+    return with_columns_of(with_arrays(rows, **totals), paths)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.arguments import Bytes
 from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
-from pasta.pipeline.kernels.ordering import order_by
+from pasta.pipeline.frames import beside, gather, stacked, with_arrays
+from pasta.pipeline.kernels.namespace import array_namespace
+from pasta.pipeline.kernels.ordering import distinct, order_by
 from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
 from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 from pasta.pipeline.stages.locate import locate_rows
@@ -70,8 +73,8 @@ def touch_from_access(
     launches, rows = _by_launch(accesses, kernels, process, count)
     memory = _Memory(launches, process, granularity, _layers(lifetimes))
     pieces = _pieces(rows.filter(space=0), granularity)
-    owners = [memory.owners(pieces, layer).alias(layer) for layer in memory.layers]
-    pieces = pieces.with_columns(owners)
+    owners = {layer: memory.owners(pieces, layer) for layer in memory.layers}
+    pieces = with_arrays(pieces, **owners)
     found = [
         _totals(rows, pieces, granularity),
         *(_of_objects(memory, pieces, layer) for layer in memory.layers),
@@ -98,23 +101,26 @@ class _Memory:
     size: int
     layers: dict[str, pl.DataFrame]
 
-    def owners(self, pieces: pl.DataFrame, layer: str) -> pl.Series:
+    def owners(self, pieces: pl.DataFrame, layer: str) -> Any:
         """Return for each piece the row of the object it begins in, -1 where none is known."""
-        asked = self.launches[pieces["launch"]].select(*self.process, "ts").hstack([pieces["low"]])
+        launched = gather(self.launches.select(*self.process, "ts"), integers(pieces, "launch"))
+        asked = beside(launched, pieces.select("low"))
         objects = self.layers[layer].with_columns(space=pl.lit(layer))
-        return pl.Series(locate_rows(asked, objects, by=self.process, address="low", time="ts"))
+        return locate_rows(asked, objects, by=self.process, address="low", time="ts")
 
     def clipped(self, marks: pl.DataFrame, layer: str) -> pl.DataFrame:
         """Add from where (`low`) to where (`high`) each mark's granule lies in its object."""
-        extents = self.layers[layer][marks[layer]].select("address", "end_address")
+        objects = self.layers[layer].select("address", "end_address")
+        extents = gather(objects, integers(marks, layer))
         low, high = pl.col("granule") * self.size, (pl.col("granule") + 1) * self.size
-        return marks.hstack(extents).with_columns(
+        return beside(marks, extents).with_columns(
             low=pl.max_horizontal(low, "address"), high=pl.min_horizontal(high, "end_address")
         )
 
     def named(self, rows: pl.DataFrame, layer: str) -> pl.DataFrame:
         """Replace the number of an object by its space and id."""
-        return rows.hstack(self.layers[layer][rows[layer]].select("space", "object_id")).drop(layer)
+        objects = self.layers[layer].select("space", "object_id")
+        return beside(rows, gather(objects, integers(rows, layer))).drop(layer)
 
 
 def _layers(lifetimes: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -139,7 +145,7 @@ def _by_launch(
     times = pl.lit(1, pl.Int64) if count is None else pl.col(count).cast(pl.Int64)
     moved = times * pl.col("bytes").cast(pl.Int64)
     read, written = pl.col("op") != _WRITE, pl.col("op") != _READ
-    rows = accesses.with_columns(launch=numbers).filter(pl.col("op") <= _ATOMIC)
+    rows = with_arrays(accesses, launch=numbers).filter(pl.col("op") <= _ATOMIC)
     return launches, rows.select(
         "launch",
         "space",
@@ -158,17 +164,10 @@ def _by_launch(
 def _pieces(rows: pl.DataFrame, size: int) -> pl.DataFrame:
     """Cut accesses at granules; an access is counted in its first piece only."""
     cut = cut_evenly(unsigned(rows, "low"), unsigned(rows, "high"), size)
-    is_first = pl.Series(cut.starts) == rows["low"][cut.rows]
+    pieces = with_arrays(gather(rows, cut.rows), start=cut.starts, granule=cut.starts // size)
+    is_first = pl.col("start") == pl.col("low")
     counts = [pl.when(is_first).then(name).otherwise(0).alias(name) for name in _COUNTS]
-    pieces: pl.DataFrame = rows[cut.rows]
-    return pieces.select(
-        "launch",
-        "read",
-        "written",
-        *counts,
-        low=pl.Series(cut.starts),
-        granule=pl.Series(cut.starts // size),
-    )
+    return pieces.select("launch", "read", "written", *counts, "granule", low="start")
 
 
 def _totals(rows: pl.DataFrame, pieces: pl.DataFrame, size: int) -> pl.DataFrame:
@@ -190,17 +189,18 @@ def _of_objects(memory: _Memory, pieces: pl.DataFrame, layer: str) -> pl.DataFra
 def _outside_tensors(memory: _Memory, pieces: pl.DataFrame) -> pl.DataFrame:
     """Return what was touched in allocations but in no tensor, where tensors are known at all."""
     tensors = memory.layers["tensor"]
-    numbered = memory.launches.with_row_index("launch").select("launch", *memory.process)
-    knowing = numbered.join(tensors, on=memory.process, how="semi").select(
-        pl.col("launch").cast(pl.Int64)
-    )
+    first = integers(memory.launches, "launch_id")
+    places = array_namespace(first).arange(len(first))
+    numbered = with_arrays(memory.launches.select(memory.process), launch=places)
+    knowing = numbered.join(tensors, on=memory.process, how="semi").select("launch")
     loose = pieces.filter(pl.col("allocation") >= 0, pl.col("tensor") < 0)
     held = loose.join(knowing, on="launch", how="semi")
     marks = memory.clipped(_marks(held, ["launch", "allocation", "granule"]), "allocation")
-    edges = pl.concat([tensors["address"], tensors["end_address"]]).unique().sort()
-    cut = cut_at(unsigned(marks, "low"), unsigned(marks, "high"), edges.to_numpy())
-    parts = marks[cut.rows].with_columns(low=pl.Series(cut.starts), high=pl.Series(cut.ends))
-    free = parts.with_columns(bytes=_LENGTH).filter(memory.owners(parts, "tensor") < 0)
+    edges = [unsigned(tensors, column) for column in ("address", "end_address")]
+    cut = cut_at(unsigned(marks, "low"), unsigned(marks, "high"), distinct(np.concatenate(edges)))
+    parts = with_arrays(gather(marks, cut.rows), low=cut.starts, high=cut.ends)
+    owned = with_arrays(parts, tensor=memory.owners(parts, "tensor"))
+    free = owned.with_columns(bytes=_LENGTH).filter(pl.col("tensor") < 0)
     rows = _unique(free, ["launch"]).join(_counted(held, ["launch"]), on="launch")
     return rows.with_columns(space=pl.lit("tensor"), object_id=pl.lit(0, pl.UInt64))
 
@@ -213,9 +213,10 @@ def _unknown(pieces: pl.DataFrame) -> pl.DataFrame:
 def _of_blocks(memory: _Memory, pieces: pl.DataFrame) -> pl.DataFrame:
     held = pieces.filter(pl.col("allocation") >= 0)
     rows = _counted(held, ["launch", "allocation", "granule"]).filter(_ACCESSED)
-    first = memory.layers["allocation"][rows["allocation"]]["address"] // memory.size
-    block = (rows["granule"] - first).cast(pl.Int64)
-    return memory.named(rows.drop("granule").with_columns(block=block), "allocation")
+    starts = unsigned(memory.layers["allocation"], "address") // memory.size
+    first = starts[integers(rows, "allocation")]
+    blocks = (unsigned(rows, "granule") - first).astype(np.int64)
+    return memory.named(with_arrays(rows.drop("granule"), block=blocks), "allocation")
 
 
 def _marks(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -237,13 +238,14 @@ def _unique(marks: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 def _as_touch(launches: pl.DataFrame, found: list[pl.DataFrame], size: int) -> pl.DataFrame:
     """Return rows with all columns of `touch`, after the trace where the input has it."""
-    rows = pl.concat(found, how="diagonal")
+    rows = stacked(found, how="diagonal")
     constants = {"span_id": 0, "block": None, "pc": None}
     missing = [pl.lit(v, pl.Int64).alias(k) for k, v in constants.items() if k not in rows.columns]
     near = pl.col("space").is_in(_SPACES[1:])
     rows = rows.with_columns(*missing, granularity=pl.when(near).then(0).otherwise(size))
-    ordered: pl.DataFrame = rows[_order(rows)]
-    rows = launches[ordered["launch"]].drop("ts").hstack(ordered.drop("launch"))
+    ordered = gather(rows, _order(rows))
+    launched = gather(launches.drop("ts"), integers(ordered, "launch"))
+    rows = beside(launched, ordered.drop("launch"))
     schema = empty_table("touch").schema
     traces = [name for name in ("trace",) if name in rows.columns]
     return rows.select(*traces, *(pl.col(name).cast(kind) for name, kind in schema.items()))
