@@ -26,7 +26,7 @@ from pasta.pipeline.placement import Placement, place
 from pasta.pipeline.run import Source, input_tables
 from pasta.pipeline.shards import Shard, ShardedInputs
 
-SHARD_ROWS = 1 << 21
+SHARD_ROWS = 1 << 20
 """Rows of a shard: enough that a task's overhead does not count, few enough for any worker."""
 
 _SECONDS = 30
@@ -40,6 +40,9 @@ class DaskEngine(Engine):
         workers: processes to start on this machine; by default one for each core.
         scheduler: address of a running scheduler, whose workers are used instead.
         shard_rows: rows that a shard has at most, unless one row group or one rank has more.
+
+    Attributes:
+        client: the connection to the scheduler, while the engine is entered.
     """
 
     name = "dask"
@@ -62,7 +65,7 @@ class DaskEngine(Engine):
         self._shard_rows = shard_rows
         self._caller = CpuEngine()
         self._cluster: Any = None
-        self._client: Any = None
+        self.client: Any = None
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` in the caller, as the cpu engine does: they need all rows."""
@@ -82,7 +85,7 @@ class DaskEngine(Engine):
             self.notes.append("dask: no stage works on shards; all ran in the caller")
             return None
         work = Work(graph, placement)
-        rows, states = ShardRun(self._client, work).run(shards)
+        rows, states = ShardRun(self.client, work).run(shards)
         empty = graph.unsorted_plan(Shard({}).tables(graph), _sources_of(work), self.collect)
         for name in placement.shipped:
             found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
@@ -112,7 +115,7 @@ class DaskEngine(Engine):
 
     def _say(self, graph: Graph, placement: Placement, shards: int) -> None:
         """Note how the graph ran: shards, workers, and what forced the rest into one place."""
-        workers = len(self._client.scheduler_info()["workers"])
+        workers = len(self.client.scheduler_info()["workers"])
         unit = "of whole ranks" if placement.by_rank else "of rows"
         forced = dict.fromkeys(
             placement.obstacles[name]
@@ -137,14 +140,14 @@ class DaskEngine(Engine):
             self._cluster = _local_cluster(self._workers)
         address = self._cluster or self._scheduler
         try:
-            self._client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
-            self._client.wait_for_workers(1, timeout=_SECONDS)
-            _check_workers(self._client, self._scheduler)
+            self.client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
+            self.client.wait_for_workers(1, timeout=_SECONDS)
+            _check_workers(self.client, self._scheduler)
         except EngineError:
             self.close()
             raise
         except (OSError, ValueError, TimeoutError) as error:
-            connected = self._client is not None
+            connected = self.client is not None
             self.close()
             raise EngineError(_unreachable(self._scheduler, connected=connected)) from error
         return self
@@ -159,10 +162,10 @@ class DaskEngine(Engine):
 
     def close(self) -> None:
         """Disconnect, and end the workers that were started here."""
-        for held in (self._client, self._cluster):
+        for held in (self.client, self._cluster):
             if held is not None:
                 held.close()
-        self._client = self._cluster = None
+        self.client = self._cluster = None
 
 
 def _sources_of(work: Work) -> list[str]:
@@ -181,7 +184,7 @@ def _local_cluster(workers: int | None) -> Any:
             n_workers=workers or len(os.sched_getaffinity(0)),
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
             env={"POLARS_MAX_THREADS": "1"},
         )

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import polars as pl
@@ -9,8 +15,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pasta import api
+from pasta.errors import EngineError
+from pasta.pipeline.engines import dask as dask_engine
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask import DaskEngine
+from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.run import Source, run_graph
 from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 from pasta.trace import Trace
@@ -20,14 +29,14 @@ from tests.tools.memory_run import ACCESSES, TABLES
 
 distributed = pytest.importorskip("distributed")
 
-SETTINGS = {4: 100, 2: 1_500, 1: 1 << 21}
+SETTINGS = {4: 100, 2: 1_500, 1: 1 << 20}
 """Workers, in the order in which they are tried -> rows of a shard."""
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[distributed.LocalCluster]:
     with distributed.LocalCluster(
-        n_workers=max(SETTINGS), threads_per_worker=1, dashboard_address=None,
+        n_workers=max(SETTINGS), threads_per_worker=1, dashboard_address="127.0.0.1:0",
         silence_logs=50, env={"POLARS_MAX_THREADS": "1"},
     ) as running:  # fmt: skip
         yield running
@@ -67,7 +76,7 @@ def on_cpu(tool: str, sources: list[Source]) -> dict[str, pl.DataFrame]:
 def engine(request, cluster) -> Iterator[DaskEngine]:
     cluster.scale(request.param)
     with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=SETTINGS[request.param]) as engine:  # fmt: skip
-        while len(engine._client.nthreads()) != request.param:
+        while len(engine.client.nthreads()) != request.param:
             pass
         yield engine
 
@@ -86,3 +95,130 @@ def test_shards_and_workers_change_nothing(engine, traces, expected, tool, name)
     config, graph = api.check(tool)
     found = run_graph(config, graph, traces[name], engine, outputs=True)
     assert_same(found, expected[tool, name])
+
+
+@pytest.mark.parametrize("tool", ["kernel_frequency", "operator_time"])
+def test_a_worker_that_dies_changes_nothing(cluster, traces, expected, monkeypatch, tool):
+    cluster.scale(2)
+    killed = []
+    submit = ShardRun._submit
+
+    def submit_and_kill(self, place, shard):
+        submit(self, place, shard)
+        if place == 3:
+            victims = self._client.run(os.getpid)
+            killed.append(next(iter(victims.values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setattr(ShardRun, "_submit", submit_and_kill)
+    config, graph = api.check(tool)
+    with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=100) as engine:
+        found = run_graph(config, graph, traces["ranks"], engine, outputs=True)
+    assert killed
+    assert_same(found, expected[tool, "ranks"])
+
+
+def test_few_shards_are_in_flight_at_a_time(cluster, traces, monkeypatch):
+    cluster.scale(2)
+    most = []
+    submit = ShardRun._submit
+
+    def submit_and_count(self, place, shard):
+        submit(self, place, shard)
+        most.append(len(self._waiting))
+
+    monkeypatch.setattr(ShardRun, "_submit", submit_and_count)
+    config, graph = api.check("kernel_frequency")
+    with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=20) as engine:
+        while len(engine.client.nthreads()) != 2:
+            pass
+        run_graph(config, graph, traces["ranks"], engine)
+    assert len(most) > 12
+    assert max(most) <= 4
+
+
+@pytest.fixture
+def own_scheduler(tmp_path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and a worker in processes of their own, started as users start them."""
+    file = tmp_path / "scheduler.json"
+    common = ["--scheduler-file", str(file), "--no-dashboard"]
+    started = [subprocess.Popen([sys.executable, "-m", "dask", "scheduler", "--port", "0", "--host", "127.0.0.1", *common], stderr=subprocess.DEVNULL)]  # fmt: skip
+    while not file.exists():
+        pass
+    started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", "--no-nanny", "--nthreads", "1", *common], stderr=subprocess.DEVNULL))  # fmt: skip
+    yield json.loads(file.read_text())["address"], started
+    for process in reversed(started):
+        process.kill()
+        process.wait()
+
+
+def test_a_lost_scheduler_is_one_clear_error(own_scheduler, traces, monkeypatch):
+    address, processes = own_scheduler
+    submit = ShardRun._submit
+
+    def submit_and_kill(self, place, shard):
+        submit(self, place, shard)
+        if place == 3:
+            processes[0].kill()
+
+    monkeypatch.setattr(ShardRun, "_submit", submit_and_kill)
+    monkeypatch.setattr(dask_engine, "_SECONDS", 2)
+    config, graph = api.check("kernel_frequency")
+    with (
+        pytest.raises(EngineError, match=rf"^the Dask scheduler at {address} cannot be reached"),
+        DaskEngine(scheduler=address, shard_rows=20) as engine,
+    ):
+        run_graph(config, graph, traces["ranks"], engine)
+
+
+def test_no_scheduler_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(dask_engine, "_SECONDS", 1)
+    with (
+        pytest.raises(EngineError, match=r"^no Dask scheduler answers at tcp://127.0.0.1:9; start"),
+        DaskEngine(scheduler="tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+def test_workers_and_a_scheduler_exclude_each_other():
+    with pytest.raises(EngineError, match="give one of them"):
+        DaskEngine(2, "tcp://127.0.0.1:8786")
+
+
+def test_a_failure_on_a_worker_is_one_line(cluster, make_trace):
+    trace = make_trace(kernel=[{"name": "a", "ts": n, "dur": 2**62} for n in range(4)])
+    config, graph = api.check("kernel_frequency")
+    with (
+        DaskEngine(scheduler=cluster.scheduler_address) as engine,
+        pytest.raises(EngineError, match=r"^the dask engine failed on a worker: .*sum\(dur\)") as caught,
+    ):  # fmt: skip
+        run_graph(config, graph, [Source("t", trace)], engine)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_report_says_how_the_graph_ran(cluster, traces):
+    config, graph = api.check("operator_time")
+    with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=1) as engine:
+        run_graph(config, graph, traces["ranks"], engine)
+        assert re.fullmatch(
+            "dask: 5 shards of whole ranks on [1-4] workers?; all rows met in the caller for ended",
+            engine.notes[0],
+        )
+
+
+def test_a_command_line_run_on_workers_of_its_own_loads_no_gpu_library(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nimport pasta\nfrom pasta.pipeline.engines.dask import DaskEngine\n"
+        "def loaded():\n    return sorted({n.partition('.')[0] for n in sys.modules})\n"
+        "if __name__ == '__main__':\n"
+        "    report = pasta.run('kernel_frequency', engine='dask', workers=2)\n"
+        "    assert report.facts == pasta.run('kernel_frequency').facts\n"
+        "    assert report.notes[-1].startswith('dask: 1 shard of rows on 2 workers')\n"
+        "    with DaskEngine(1) as engine:\n"
+        "        print(*loaded(), *engine.client.run(loaded).popitem()[1])\n"
+    )
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert "polars" in result.stdout.split()
+    assert not {"cudf", "cudf_polars", "cupy", "dask_cuda", "rmm", "pynvml"} & set(result.stdout.split())  # fmt: skip
+    assert not result.stderr
