@@ -64,7 +64,7 @@ collect_options: list[Callable[[Any], Any]] = [
         "--granularity", metavar="SIZE", help="Unit of cuda.memory's unique bytes (default: 512)."
     ),
     click.option(
-        "--block", metavar="SIZE", help="Unit of cuda.memory's counts by block (default: 64K)."
+        "--block", metavar="SIZE", help="Unit of cuda.memory's counts by block (default: 64K; at level access 512)."
     ),
     click.option(
         "--blocks", default="", metavar="A:B",

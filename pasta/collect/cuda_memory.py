@@ -49,6 +49,12 @@ class MemoryOptions:
         _check_power("--block", self.block)
         if self.block is not None and self.block < (self.granularity or 512):
             raise CollectError(f"--block {self.block}: may not be smaller than --granularity")
+        try:
+            re.compile(self.within)
+        except re.error as error:
+            raise CollectError(
+                f"--in-range {self.within}: no regular expression ({error})"
+            ) from error
         _check_range("--launches", self.launches, r"\d*:\d*(:[1-9]\d*)?", "FIRST:LAST:EVERY")
         _check_range("--blocks", self.blocks, r"\d*:\d*", "FIRST:LAST")
         if self.device_bytes is not None and self.device_bytes < 8 << 20:

@@ -124,6 +124,9 @@ class Receiver:
         kept = pl.col("name").str.contains(self._match).fill_null(value=False)
         if table == "span":
             kept |= pl.col("level") != "operator"
+        elif {"graph_id", "graph_node_id"} <= set(frame.columns):
+            whole_graph = (pl.col("graph_id") > 0) & (pl.col("graph_node_id") == 0)
+            kept |= whole_graph.fill_null(value=False)  # one row stands for all its kernels
         matching = frame.filter(kept)
         if left_out := frame.height - matching.height:
             nobody = Producer(rank, frame["pid"][0], 0)

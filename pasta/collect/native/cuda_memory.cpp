@@ -149,7 +149,7 @@ int InitializeInjection(void) {
     auto *made = new MemoryCollector(folder, environment_rank(), json_number(settings, "offset"), MemoryOptions::from(settings));
     if (!made->table_rows().opened()) return 1;
     MemoryHooks::install(made);
-    std::string failure = subscribe(*made);
+    std::string failure = made->asked().refusal.empty() ? subscribe(*made) : made->asked().refusal;
     if (!failure.empty()) {
         made->table_rows().count_loss("nothing of memory is recorded: " + failure, 1);
         made->table_rows().write();

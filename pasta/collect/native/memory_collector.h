@@ -33,6 +33,7 @@ class MemoryCollector {
     MemoryInventory &has() { return inventory; }
     Sanitizer &sanitizer() { return call; }
     Driver &cuda() { return driver; }
+    const MemoryOptions &asked() const { return options; }
 
     void start() {
         if (options.stacks) rows.stacks.leave_out(CodeOf({"libcuda.so", "libsanitizer"}));

@@ -51,6 +51,7 @@ struct MemoryOptions {
     LaunchRange launches, blocks;
     std::optional<std::regex> match;
     std::optional<std::regex> range; /* of NVTX, in which launches are watched */
+    std::string refusal;             /* what of all this cannot be done; empty: nothing */
 
     static MemoryOptions from(const std::string &settings) {
         MemoryOptions options;
@@ -62,11 +63,14 @@ struct MemoryOptions {
         options.every_space = text("spaces") == "all";
         options.events = text("events") == "yes";
         options.serial = text("serial") == "yes";
-        if (std::string pattern = text("range"); !pattern.empty()) options.range = compiled(pattern);
+        if (std::string pattern = text("range"); !pattern.empty()) {
+            options.range = compiled(pattern);
+            if (!options.range) options.refusal = "--in-range " + pattern + " is no regular expression to C++";
+        }
         options.stacks = json_flag(settings, NAME, "stacks");
         options.written = text("records") != "counted";
         options.granule_shift = shift_of(text("granularity"), options.granule_shift);
-        options.block_shift = std::max(shift_of(text("block"), 16), options.granule_shift);
+        options.block_shift = std::max(shift_of(text("block"), options.records ? options.granule_shift : 16), options.granule_shift);
         options.device_bytes = number_of(text("device_bytes"), options.device_bytes);
         options.wait_ms = number_of(text("wait_ms"), options.wait_ms);
         options.launches = LaunchRange::from(text("launches"));

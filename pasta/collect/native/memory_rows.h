@@ -114,6 +114,7 @@ class MemoryRows {
 
     void add_event(const Launch &launch, uint32_t pc, const char *kind, uint64_t count) {
         events.add(ring, launch.device, launch.id, text(kind), pc, static_cast<int64_t>(count));
+        if (launch.graph) events.set_null<3>(); /* kernels of a graph are not told apart */
     }
 
     void write() {
