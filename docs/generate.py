@@ -97,8 +97,8 @@ def expressions_page() -> str:
                 "## Measures\n\n"
                 "Measures of the stage `aggregate` are expressions in which every column is inside an"
                 " aggregate, as `sum(dur)` or `max(ts) - min(ts)`, or `{n_unique: column}` and"
-                " `{quantile: [column, 0.9]}`. Measures of the form `count(*)`, `count(x)`, `sum(x)`,"
-                " `min(x)`, `max(x)` and `avg(x)` are mergeable."
+                " `{quantile: [column, 0.9]}`. Measures made of `count`, `sum`, `min` and `max`, as"
+                " `coalesce(sum(x), 0)`, and those of the form `avg(x)` are mergeable."
             ),
         ]
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -21,6 +22,13 @@ _OPERANDS = {
     "Ternary": ("predicate", "truthy", "falsy"),
     "Cast": ("expr",),
     "Over": ("function", "partition_by", "order_by"),
+}
+_COMBINED: dict[str, Literal["sum", "min", "max"]] = {
+    "Sum": "sum",
+    "Count": "sum",
+    "Len": "sum",
+    "Min": "min",
+    "Max": "max",
 }
 _SCALARS = {"String", "Boolean", "Null", "UInt32"}
 
@@ -109,6 +117,74 @@ def partitions(expression: pl.Expr) -> set[str]:
             found.append(within)
         left += [(operand, within) for operand in operands]
     return set.intersection(*found) if found else set()
+
+
+class Aggregate(NamedTuple):
+    """An aggregate in an expression.
+
+    Attributes:
+        expression: computes it.
+        combine: the function that makes one value of those of several parts.
+    """
+
+    expression: pl.Expr
+    combine: Literal["sum", "min", "max"]
+
+
+def aggregates(expression: pl.Expr) -> list[Aggregate]:
+    """Return the distinct aggregates whose values over parts determine that of `expression`.
+
+    Empty where one of them does not combine, or something else depends on several rows.
+    """
+    found: list[Any] = []
+    tree = json.loads(expression.meta.serialize(format="json"))
+    rest = _expression(_replaced(tree, lambda aggregate: _placed(found, aggregate, "")))
+    if any(is_cumulative(node) for node in nodes(rest)):
+        return []
+    parts = [_aggregate(part) for part in found]
+    within = [sum(map(is_cumulative, nodes(part.expression))) for part in parts]
+    return parts if all(count == 1 for count in within) else []
+
+
+def with_values(expression: pl.Expr, prefix: str) -> pl.Expr:
+    """Return `expression` with column `prefix` and a number in place of each of its aggregates."""
+    found: list[Any] = []
+    tree = json.loads(expression.meta.serialize(format="json"))
+    return _expression(_replaced(tree, lambda aggregate: _placed(found, aggregate, prefix)))
+
+
+def _aggregate(tree: Any) -> Aggregate:
+    """Return the aggregate at the root of a tree; counts may add up to more than 32 bits hold."""
+    name, expression = _aggregate_name(tree), _expression(tree)
+    counts = name in ("Len", "Count")
+    return Aggregate(expression.cast(pl.Int64) if counts else expression, _COMBINED[name])
+
+
+def _placed(found: list[Any], aggregate: Any, prefix: str) -> dict[str, str]:
+    if aggregate not in found:
+        found.append(aggregate)
+    return {"Column": f"{prefix}{found.index(aggregate)}"}
+
+
+def _replaced(tree: Any, place: Callable[[Any], Any]) -> Any:
+    """Return a tree with `place` of each outermost aggregate that combines in its place."""
+    if _aggregate_name(tree) in _COMBINED:
+        return place(tree)
+    if isinstance(tree, list):
+        return [_replaced(part, place) for part in tree]
+    if isinstance(tree, dict) and not tree.keys() & {"Column", "Literal"}:
+        return {key: _replaced(part, place) for key, part in tree.items()}
+    return tree
+
+
+def _aggregate_name(tree: Any) -> str:
+    if tree == "Len":
+        return "Len"
+    return next(iter(tree["Agg"])) if isinstance(tree, dict) and "Agg" in tree else ""
+
+
+def _expression(tree: Any) -> pl.Expr:
+    return pl.Expr.deserialize(io.StringIO(json.dumps(tree)), format="json")
 
 
 def _node(tree: Any, aggregated: bool) -> Node:  # noqa: FBT001 (an item of the stack)

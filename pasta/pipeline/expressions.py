@@ -8,14 +8,22 @@ files, nor run a query, nor fill the memory with one expression.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from pasta.errors import ConfigError, shown
-from pasta.pipeline.expression_tree import is_cumulative, nodes, partitions, refusal
+from pasta.pipeline.expression_tree import (
+    Aggregate,
+    aggregates,
+    is_cumulative,
+    nodes,
+    partitions,
+    refusal,
+    with_values,
+)
 from pasta.pipeline.sql_functions import AGGREGATE_NODES
 from pasta.pipeline.sql_text import check_text, operands_of, substitute, unusable
 
@@ -28,41 +36,46 @@ class Measure:
 
     Attributes:
         expression: computes it from the rows of a group.
-        partials: name suffix -> the piece of state computed from a part of the rows; empty
-            where the measure needs all rows at once.
-        combine: the aggregate function that merges each piece over parts.
-        mean: whether the result is `value / count` of the state.
+        parts: the aggregates that it is made of, each a column of the state; empty where the
+            measure needs all rows at once.
+        mean: whether the result is the first part by the second.
         sums: text -> what it adds up, to be checked against the range of integers.
     """
 
     expression: pl.Expr
-    partials: Mapping[str, pl.Expr] = field(default_factory=dict)
-    combine: Literal["sum", "min", "max"] = "sum"
+    parts: Sequence[Aggregate] = ()
     mean: bool = False
     sums: Mapping[str, pl.Expr] = field(default_factory=dict)
 
     @property
     def mergeable(self) -> bool:
         """Whether the measure can be computed part by part."""
-        return bool(self.partials)
+        return bool(self.parts)
 
     def partial(self, name: str) -> list[pl.Expr]:
         """Return the state of this measure, called `name`, over a part of the rows."""
-        return [piece.alias(f"{name}.{suffix}") for suffix, piece in self.partials.items()]
+        return [
+            part.expression.alias(column)
+            for column, part in zip(self.columns(name), self.parts, strict=True)
+        ]
 
     def combined(self, name: str) -> list[pl.Expr]:
         """Return the aggregates that merge the state columns of `name` over parts."""
-        columns = [pl.col(f"{name}.{suffix}") for suffix in self.partials]
-        return [getattr(column, self.combine)() for column in columns]
+        return [
+            getattr(pl.col(column), part.combine)()
+            for column, part in zip(self.columns(name), self.parts, strict=True)
+        ]
+
+    def columns(self, name: str) -> list[str]:
+        """Return the names of the state columns of this measure, called `name`."""
+        return [f"{name}.{number}" for number in range(len(self.parts))]
 
     def final(self, name: str) -> pl.Expr:
         """Return the measure from its merged state columns."""
-        value = pl.col(f"{name}.value")
-        if "count" not in self.partials:
-            return value.alias(name)
-        count = pl.col(f"{name}.count")
-        total = value / count if self.mean else value
-        return pl.when(count > 0).then(total).otherwise(None).alias(name)
+        if not self.mean:
+            return with_values(self.expression, f"{name}.").alias(name)
+        total, count = (pl.col(column) for column in self.columns(name))
+        return pl.when(count > 0).then(total / count).otherwise(None).alias(name)
 
 
 def parse(value: Any, path: str, parameters: Mapping[str, Any]) -> pl.Expr:
@@ -166,27 +179,17 @@ def _share(value: Any, path: str, parameters: Mapping[str, Any]) -> float:
 
 
 def _mergeable(expression: pl.Expr, text: str, path: str, parameters: Mapping[str, Any]) -> Measure:
-    """Return `function(operand)` with its merge, or without one where its parts do not combine."""
+    """Return a measure with the aggregates that it is made of, where their values combine."""
     sums = {operand: parse(operand, path, parameters) for operand in operands_of("sum", text)}
-    match = re.fullmatch(
-        r"\s*(count|sum|min|max|avg)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL
-    )
-    whole = match is not None and list(operands_of(match[1], text))[:1] == [match[2].strip()]
-    if match is None or not whole or _DISTINCT.match(match[2]):
-        return Measure(expression, sums=sums)
-    function, operand = match[1].lower(), match[2].strip()
-    if function == "count":
-        counted = pl.len() if operand == "*" else parse(operand, path, parameters).count()
-        return Measure(expression, {"value": counted.cast(pl.Int64)})
+    match = re.fullmatch(r"\s*avg\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
+    if match is None or list(operands_of("avg", text))[:1] != [match[1].strip()]:
+        return Measure(expression, aggregates(expression), sums=sums)
+    operand = match[1].strip()
     rows = parse(operand, path, parameters)
-    if not is_row_wise(rows):
+    if _DISTINCT.match(match[1]) or not is_row_wise(rows):
         return Measure(expression, sums=sums)
-    if function == "min":
-        return Measure(expression, {"value": rows.min()}, "min")
-    if function == "max":
-        return Measure(expression, {"value": rows.max()}, "max")
-    state = {"value": rows.sum(), "count": rows.count()}
-    return Measure(expression, state, mean=function == "avg", sums={operand: rows})
+    parts = aggregates(rows.cast(pl.Float64).sum() + rows.count())
+    return Measure(expression, parts, mean=True)
 
 
 def _check_nodes(expression: pl.Expr, text: str, path: str) -> None:

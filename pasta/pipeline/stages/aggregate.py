@@ -51,8 +51,13 @@ def _partial(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str])
 
 def _combine(states: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
     pieces = [piece for name, measure in measures.items() for piece in measure.combined(name)]
-    values = [f"{name}.value" for name, measure in measures.items() if measure.sums]
-    added = {value: pl.col(value) for value in values}
+    summed = [
+        column
+        for name, measure in measures.items()
+        for column, part in zip(measure.columns(name), measure.parts, strict=True)
+        if measure.sums and part.combine == "sum"
+    ]
+    added = {column: pl.col(column) for column in summed}
     return _group(states, by, pieces, added)
 
 
@@ -93,5 +98,4 @@ def aggregate(
     """
     check_new_names(measures, "measures")
     wanted = [measure.expression.alias(name) for name, measure in measures.items()]
-    exact = {name: measure for name, measure in measures.items() if not measure.mean}
-    return _group(rows, by, wanted, _sums(exact))
+    return _group(rows, by, wanted, _sums(measures))
