@@ -15,9 +15,12 @@ import polars as pl
 
 from pasta.errors import ConfigError, EngineError, PastaError, TraceError, did_you_mean
 from pasta.pipeline.config import ToolConfig
+from pasta.pipeline.engines.auto import AutoEngine
 from pasta.pipeline.engines.base import Engine, EngineOptions, OffGpu
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask import DaskEngine
+from pasta.pipeline.engines.dask_cuda import DaskCudaEngine, serves
+from pasta.pipeline.engines.gpu import GpuEngine
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
@@ -31,9 +34,14 @@ if TYPE_CHECKING:
     from pasta.trace_join import Joined
 
 ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
-    "auto": lambda _options: CpuEngine(),
+    "auto": AutoEngine,
     "cpu": lambda _options: CpuEngine(),
-    "dask": lambda options: DaskEngine(options.workers, options.scheduler),
+    "gpu": GpuEngine,
+    "dask": lambda options: (
+        DaskCudaEngine(options)
+        if serves(options)
+        else DaskEngine(options.workers, options.scheduler)
+    ),
 }
 
 TraceLike = str | Path | Trace
@@ -98,7 +106,7 @@ def run(
         tool: path of a YAML file or name of a shipped tool.
         trace: one or several traces or trace files; by default the trace that ships with pasta.
         runs: run name -> trace, for tools that compare runs.
-        engine: `auto`, `cpu` or `dask`.
+        engine: `auto`, `cpu`, `gpu` or `dask`.
         workers: worker processes that the engine starts, where it starts any.
         scheduler: address of a Dask scheduler whose workers run it instead.
         off_gpu: `raise` or `cpu`: what happens to a stage that the GPU declines.
@@ -282,10 +290,10 @@ def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:
         from pasta.pipeline.placement import describe
 
         return describe(graph, wanted_nodes(config, outputs=True))
-    if engine in ENGINES:
-        return []
     if engine == "gpu":
         from pasta.pipeline.engines.gpu_check import graph_problems
 
         return graph_problems(graph)
-    raise PastaError(f"no engine '{engine}'.{did_you_mean(engine, [*ENGINES, 'gpu'])}")
+    if engine in ENGINES:
+        return []
+    raise PastaError(f"no engine '{engine}'.{did_you_mean(engine, ENGINES)}")

@@ -75,7 +75,7 @@ _run_options: list[Callable[[Any], Any]] = [
         "--run", "runs", multiple=True, metavar="NAME=DIR|FILE",
         help="A named trace, for tools that compare runs.",
     ),
-    click.option("--engine", default="auto", show_default=True, help="auto, cpu or dask."),
+    click.option("--engine", default="auto", show_default=True, help="auto, cpu, gpu or dask."),
     click.option(
         "--workers", type=click.IntRange(min=1), metavar="N",
         help="Worker processes that the engine starts on this machine.",

@@ -21,7 +21,7 @@ MAXIMUM_BYTES = 1 << 20
 """A larger file is no tool."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_RESERVED = {"tool", "trace", "runs", "engine", "out"}
+_RESERVED = {"tool", "trace", "runs", "engine", "workers", "scheduler", "off_gpu", "out"}
 _CHARTS = {"bar": {"x", "y"}, "line": {"x", "y"}, "heatmap": {"x", "y", "value"}}
 _REPORT_KINDS = {
     "finding": {"finding", "from", "row", "when"},
@@ -79,7 +79,11 @@ class IncludeConfig:
 
 @dataclass(frozen=True)
 class ToolConfig:
-    """A tool as YAML declares it; `collect` is what `-- COMMAND` records for it, as `--with` says."""
+    """A tool as YAML declares it.
+
+    `collect` is what `-- COMMAND` records for it, as `--with` says; `off_gpu` what happens to stages
+    that a GPU declines, `raise` an error or run them on the `cpu`.
+    """
 
     name: str
     about: str
@@ -91,6 +95,7 @@ class ToolConfig:
     include: Mapping[str, IncludeConfig] = field(default_factory=dict)
     report_function: str | None = None
     collect: str | None = None
+    off_gpu: str = "raise"
     path: Path | None = None
 
 
@@ -129,6 +134,7 @@ def parse_config(document: Any) -> ToolConfig:
     top = _mapping(document, "the file")
     known = (
         "version tool about collect inputs parameters include stages report report_function outputs"
+        " off_gpu"
     )
     _known_keys(top, set(known.split()), "")
     version = top.get("version")
@@ -154,7 +160,14 @@ def parse_config(document: Any) -> ToolConfig:
         ),
         report_function=None if function is None else _text(function, "report_function"),
         collect=None if "collect" not in top else _text(top["collect"], "collect"),
+        off_gpu=_off_gpu(top.get("off_gpu", "raise")),
     )
+
+
+def _off_gpu(value: Any) -> str:
+    if value not in ("raise", "cpu"):
+        raise ConfigError("off_gpu", f"expected raise or cpu, got {shown(value)}")
+    return str(value)
 
 
 def _input(value: Any, path: str) -> InputConfig:

@@ -65,6 +65,14 @@ class Device(ABC):
     def download(self, frame: Any) -> pl.DataFrame:
         """Copy a frame to the host."""
 
+    def shortage(self) -> str:
+        """Say how much memory was needed where it did not suffice."""
+        return "more was needed"
+
+    def close(self) -> None:
+        """Give the device back; its frames must be gone."""
+        return
+
 
 class DeviceRows:
     """Rows of a plan that a device runs when they are first asked for, and then holds."""

@@ -111,6 +111,7 @@ class Stage:
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None
     within: Within | None = None
     order: Order = "kept"
+    on_device: Callable[..., Any] | None = None
 
     def __reduce__(self) -> tuple[Callable[[str], Stage], tuple[str]]:
         """Pickle the name; a worker looks the stage up among its own."""
@@ -145,6 +146,7 @@ def stage(
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None,
     within: Within | None = None,
     order: Order = "kept",
+    on_device: Callable[..., pl.DataFrame] | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the stage `name`.
 
@@ -158,11 +160,15 @@ def stage(
         within: how it works on parts that do not cut its keys, if it does.
         order: of the result: `kept` follows the first input (or all of them, under one another),
             `own` is defined by the stage alone.
+        on_device: array code for a GPU, which declines the stage's plan; it gives the same rows.
     """
 
     def register(function: Function) -> Function:
         described = _describe(name, function, row_wise=row_wise, merge=merge)
-        STAGES.add(name, dataclasses.replace(described, needs=needs, within=within, order=order))
+        complete = dataclasses.replace(
+            described, needs=needs, within=within, order=order, on_device=on_device
+        )
+        STAGES.add(name, complete)
         return function
 
     return register

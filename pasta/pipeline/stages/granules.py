@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.arguments import Bytes
-from pasta.pipeline.columns import require
+from pasta.pipeline.columns import integers, require, unsigned
+from pasta.pipeline.frames import gather, mask, with_arrays
+from pasta.pipeline.kernels.ranges import cut_evenly
 from pasta.pipeline.stage import stage
 
 
-@stage("granules", row_wise=True)
+def _on_device(rows: pl.DataFrame, *, size: Bytes, column: str) -> pl.DataFrame:
+    starts = unsigned(rows, "address")
+    ends = starts + integers(rows, "bytes").clip(0).astype(starts.dtype)
+    known = mask(rows, pl.col("address").is_not_null())
+    cut = cut_evenly(starts, ends * known, size)
+    numbers = (cut.starts // size).astype(np.int64)
+    return with_arrays(gather(rows, cut.rows), **{column: numbers})
+
+
+@stage("granules", row_wise=True, on_device=_on_device)
 def granules(rows: pl.LazyFrame, *, size: Bytes, column: str = "granule") -> pl.LazyFrame:
     """Repeat each row for each granule that its bytes lie in.
 

@@ -174,7 +174,9 @@ def _totals(rows: pl.DataFrame, pieces: pl.DataFrame, size: int) -> pl.DataFrame
     counted = rows.group_by("launch", "space").agg(pl.col(_COUNTS).sum())
     marks = _marks(pieces, ["launch", "granule"]).with_columns(bytes=pl.lit(size, pl.Int64))
     unique = _unique(marks, ["launch"]).with_columns(space=pl.lit(0, rows.schema["space"]))
-    names = pl.col("space").replace_strict(dict(enumerate(_SPACES)), return_dtype=pl.String)
+    names = pl.col("space").replace_strict(
+        dict(enumerate(_SPACES)), default=None, return_dtype=pl.String
+    )
     found = counted.join(unique, on=["launch", "space"], how="left")
     return found.with_columns(names, object_id=pl.lit(0, pl.UInt64))
 
@@ -220,7 +222,7 @@ def _of_blocks(memory: _Memory, pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _marks(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    return pieces.group_by(by).agg(pl.col("read").any(), pl.col("written").any())
+    return pieces.group_by(by).agg(pl.col("read", "written").max())
 
 
 def _counted(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

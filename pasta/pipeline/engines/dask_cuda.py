@@ -1,0 +1,209 @@
+"""The `dask` engine where its workers have GPUs: cudf-polars' DaskEngine over Dask-CUDA.
+
+The process that starts the cluster makes no CUDA context: plans and array code run in the workers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import polars as pl
+
+from pasta.errors import ConfigError, EngineError
+from pasta.pipeline.config import ToolConfig
+from pasta.pipeline.device_rows import DeviceRows
+from pasta.pipeline.engines.base import Engine, EngineOptions
+from pasta.pipeline.engines.device_graph import run_code
+from pasta.pipeline.engines.gpu import unavailable
+from pasta.pipeline.engines.gpu_check import declined_stages, refusal
+from pasta.pipeline.engines.graph_run import GraphRun
+from pasta.pipeline.graph import Graph, Node
+from pasta.pipeline.run import Source, input_tables
+
+_SECONDS = 60
+"""How long to wait for a scheduler and its workers."""
+
+
+def serves(options: EngineOptions) -> bool:
+    """Tell whether a run with `options` has workers with GPUs.
+
+    Without a scheduler these are this machine's GPUs, where Dask-CUDA is installed; else all workers
+    of the scheduler are asked. One that cannot be reached counts as having none.
+    """
+    if options.scheduler is None:
+        return unavailable() is None and importlib.util.find_spec("dask_cuda") is not None
+    try:
+        from distributed import Client
+
+        with Client(options.scheduler, timeout=_SECONDS, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=_SECONDS)
+            reasons = client.run(unavailable)
+    except (ImportError, OSError, ValueError, TimeoutError):
+        return False
+    return all(reason is None for reason in reasons.values())
+
+
+class DaskCudaEngine(Engine):
+    """Runs plans on all GPUs of a cluster, and array code on one of them."""
+
+    name = "dask"
+
+    def __init__(self, options: EngineOptions) -> None:
+        super().__init__()
+        self._options = options
+        self._open = ExitStack()
+        self._client: Any = None
+        self._engine: Any = None
+
+    def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
+        """Run `plans` one after the other, each on all GPUs."""
+        with _failures():
+            return [plan.collect(engine=self._engine) for plan in plans]
+
+    def run(
+        self,
+        config: ToolConfig,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+    ) -> dict[str, pl.DataFrame]:
+        """Run a whole graph.
+
+        Raises:
+            EngineError: the GPUs decline a stage that may not run elsewhere, or failed.
+        """
+        declined = declined_stages(graph, graph.needed(wanted))
+        problem = refusal(config, declined, self._options.off_gpu)
+        if problem is not None:
+            raise EngineError(problem)
+        running = _ClusterGraph(graph, self._engine, self._client, declined)
+        with _failures():
+            found = running.run(input_tables(config, graph, sources), wanted)
+        count = self._engine.nranks
+        self.notes += [f"dask: {count} GPU{'s' * (count != 1)}", *running.notes]
+        return found
+
+    def __enter__(self) -> Self:
+        """Start a worker for each GPU of this machine, or find those of the scheduler."""
+        try:
+            with _failures():
+                self._connect()
+        except BaseException:
+            self._open.close()
+            raise
+        return self
+
+    def _connect(self) -> None:
+        from cudf_polars.engine.dask import DaskEngine
+        from cudf_polars.engine.hardware_binding import HardwareBindingPolicy
+        from cudf_polars.engine.options import StreamingOptions
+        from cudf_polars.utils.config import MemoryResourceConfig
+        from distributed import Client
+
+        from pasta.pipeline.engines import device_memory
+
+        address = self._options.scheduler
+        if address is None:
+            address = self._open.enter_context(_local_cluster(self._options.workers))
+        self._client = self._open.enter_context(
+            Client(address, timeout=_SECONDS, set_as_default=False)
+        )
+        self._client.wait_for_workers(1, timeout=_SECONDS)
+        memory = MemoryResourceConfig(qualname=f"{device_memory.__name__}.bounded_share")
+        options = StreamingOptions(
+            raise_on_fail=True,
+            memory_resource_config=memory,
+            fallback_mode="silent",
+            hardware_binding=HardwareBindingPolicy(enabled=False),
+        )
+        self._engine = self._open.enter_context(
+            DaskEngine.from_options(options, dask_client=self._client)
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+
+class _ClusterGraph(GraphRun):
+    """Runs plans on all GPUs; rows between them pass through this process."""
+
+    def __init__(self, graph: Graph, engine: Any, client: Any, declined: Mapping[str, str]) -> None:
+        super().__init__(graph, declined)
+        self._engine, self._client = engine, client
+
+    def hold(self, plan: pl.LazyFrame) -> pl.LazyFrame:
+        """Run `plan`; its rows are dealt out to the GPUs again when they are read."""
+        return self.download(plan).lazy()
+
+    def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
+        """Run `plan` on all GPUs and gather its rows."""
+        return plan.collect(engine=self._engine)
+
+    def run_arrays(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+        """Run array code on the GPU of one worker."""
+        rows = {name: self.download(plans[name]) for name in node.sources}
+        submitted = self._client.submit(_on_worker, node, rows, pure=False)
+        result: pl.DataFrame = submitted.result()
+        self.notes.append(
+            f"stage '{node.name}' ({node.stage.name}) ran on one GPU:"
+            f" {sum(frame.height for frame in rows.values()) + result.height:,} rows moved"
+        )
+        return result.lazy()
+
+
+def _on_worker(node: Node, rows: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Run a node's array code on this worker's GPU, on rows from the host."""
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    device = CudaDevice(streaming=False)
+    try:
+        held = {name: DeviceRows(device, frame.lazy()) for name, frame in rows.items()}
+        return run_code(node, held).to_polars()
+    finally:
+        device.close()
+
+
+def _local_cluster(workers: int | None) -> Any:
+    """Return a cluster with one worker for each GPU, or for as many as were asked for."""
+    from dask_cuda import LocalCUDACluster
+
+    return LocalCUDACluster(
+        n_workers=workers,
+        rmm_async=True,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    )
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn what Dask, cudf-polars and CUDA raise into one line."""
+    try:
+        yield
+    except (ConfigError, EngineError):
+        raise
+    except MemoryError as error:
+        raise EngineError(
+            f"a worker's GPU memory did not suffice ({_one_line(error)}); use more GPUs,"
+            " or --engine cpu"
+        ) from error
+    except ImportError as error:
+        raise EngineError(
+            f"the dask engine on GPUs needs {error.name}: pip install 'pasta-trace[gpu]'"
+        ) from error
+    except (RuntimeError, OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise EngineError(f"the dask engine failed: {_one_line(error)}") from error
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

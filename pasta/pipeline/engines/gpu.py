@@ -1,0 +1,141 @@
+"""The engine for one NVIDIA GPU: cudf-polars for plans, cupy for array stages."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from pasta.errors import EngineError
+from pasta.pipeline.config import ToolConfig
+from pasta.pipeline.device_rows import Device
+from pasta.pipeline.engines.base import Engine, EngineOptions
+from pasta.pipeline.engines.device_graph import DeviceGraph
+from pasta.pipeline.engines.gpu_check import declined_stages, refusal
+from pasta.pipeline.graph import Graph
+from pasta.pipeline.run import Source, chosen_sources, input_tables
+
+IN_MEMORY_BYTES = 1 << 30
+"""Parquet up to this size is run in memory at once; more is streamed, and spilled where it must.
+
+docs/performance.md has the measurements that this follows.
+"""
+
+_DRIVER = Path("/dev/nvidiactl")
+_PACKAGES = ("cudf_polars", "cupy", "rmm")
+_FAILURES = (RuntimeError, pl.exceptions.PolarsError)
+"""What libcudf, CUDA and cudf-polars raise."""
+
+
+def unavailable() -> str | None:
+    """Say why no GPU can be used here, or `None`; nothing is imported and no GPU is touched."""
+    if not _DRIVER.exists():
+        return "this machine has no NVIDIA GPU"
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"{missing[0]} is not installed (pip install 'pasta-trace[gpu]')"
+    return None
+
+
+def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
+    """Return the size of the Parquet files that the inputs of a graph read."""
+    read = {
+        file
+        for given in graph.inputs.values()
+        for source in chosen_sources(given, sources)
+        for file in source.trace.files(given.table)
+    }
+    return sum(Path(file).stat().st_size for file in read)
+
+
+class GpuEngine(Engine):
+    """Runs graphs on the first visible GPU; what it declines runs on the CPU only where allowed.
+
+    A graph's rows stay on the device from the scan to the report. Memory is bounded: a run that needs
+    more fails with the size that it needed.
+    """
+
+    name = "gpu"
+
+    def __init__(
+        self, options: EngineOptions, open_device: Callable[[bool], Device] | None = None
+    ) -> None:
+        """Take the options, and what opens a device where it is not the GPU.
+
+        Raises:
+            EngineError: no GPU can be used here.
+        """
+        super().__init__()
+        reason = unavailable() if open_device is None else None
+        if reason is not None:
+            raise EngineError(f"the gpu engine cannot run: {reason}; use --engine cpu")
+        self._options = options
+        self._open_device = open_device or _open_gpu
+
+    def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
+        """Run `plans` one after the other."""
+        with self._device(streaming=False) as device:
+            return [device.download(device.evaluate(plan)) for plan in plans]
+
+    def run(
+        self,
+        config: ToolConfig,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+    ) -> dict[str, pl.DataFrame]:
+        """Run a whole graph.
+
+        Raises:
+            EngineError: the GPU declines a stage that may not run elsewhere, or it failed.
+        """
+        declined = declined_stages(graph, graph.needed(wanted))
+        problem = refusal(config, declined, self._options.off_gpu)
+        if problem is not None:
+            raise EngineError(problem)
+        tables, size = input_tables(config, graph, sources), input_bytes(graph, sources)
+        streaming = size > IN_MEMORY_BYTES
+        how = "streamed" if streaming else "in memory"
+        self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
+        with self._device(streaming=streaming) as device:
+            running = DeviceGraph(graph, device, declined)
+            found = running.run(tables, wanted)
+        self.notes += running.notes
+        return found
+
+    def refusal(self, config: ToolConfig, graph: Graph, wanted: Sequence[str]) -> str | None:
+        """Say which stage may not run, since the GPU declines it and the CPU is not allowed."""
+        declined = declined_stages(graph, graph.needed(wanted))
+        return refusal(config, declined, self._options.off_gpu)
+
+    @contextmanager
+    def _device(self, *, streaming: bool) -> Iterator[Device]:
+        """Open the device for a while; its failures become one line."""
+        try:
+            device = self._open_device(streaming)
+        except (ImportError, *_FAILURES) as error:
+            raise EngineError(f"the GPU cannot be used: {_one_line(error)}") from error
+        try:
+            yield device
+        except MemoryError as error:
+            raise EngineError(
+                f"the GPU's memory did not suffice: {device.shortage()}; use --engine cpu or dask,"
+                " or fewer traces"
+            ) from error
+        except _FAILURES as error:
+            raise EngineError(f"the gpu engine failed: {_one_line(error)}") from error
+        finally:
+            device.close()
+
+
+def _open_gpu(streaming: bool) -> Device:  # noqa: FBT001 (the only argument of a factory)
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    return CudaDevice(streaming=streaming)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,100 @@
+"""A graph run node by node where its plans run on GPUs, from the scan of its inputs to its report."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from pasta.pipeline.engines.gpu_check import device_code
+from pasta.pipeline.graph import Graph, Node
+from pasta.pipeline.ordering import sorted_by
+
+
+class GraphRun(ABC):
+    """Runs one graph.
+
+    Plans of nodes are joined to larger plans as far as they go. What several nodes or an array stage
+    and another node read is run once and held. What the GPU declines runs on the CPU of this process.
+
+    Attributes:
+        graph: the graph.
+        notes: a line for each stage that ran on the CPU: why, and what that cost.
+    """
+
+    def __init__(self, graph: Graph, declined: Mapping[str, str]) -> None:
+        """Take the graph, and which of its nodes the GPU declines, and why."""
+        self.graph, self._declined = graph, declined
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def hold(self, plan: pl.LazyFrame) -> pl.LazyFrame:
+        """Run `plan` and return a plan that reads its rows."""
+
+    @abstractmethod
+    def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
+        """Run `plan` and return its rows in this process."""
+
+    @abstractmethod
+    def run_arrays(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+        """Run a node's array code on the rows that feed it; return a plan that reads its result."""
+
+    def run(
+        self, tables: Mapping[str, pl.LazyFrame], wanted: Sequence[str]
+    ) -> dict[str, pl.DataFrame]:
+        """Return the rows of the `wanted` nodes and inputs.
+
+        Args:
+            tables: a plan for each input.
+            wanted: names of nodes or inputs; one whose order is undefined is sorted by all columns.
+        """
+        plans, names = dict(tables), self.graph.needed(wanted)
+        readers = self._readers(names, wanted)
+        for name in names:
+            plan = self._apply(self.graph.nodes[name], plans)
+            plans[name] = self.hold(plan) if self._worth_holding(name, readers[name]) else plan
+        return {name: self._finished(name, plans[name]) for name in wanted}
+
+    def _readers(self, names: Sequence[str], wanted: Sequence[str]) -> dict[str, list[Node | None]]:
+        """Return for each node the nodes that read it, and `None` where the report does."""
+        readers: dict[str, list[Node | None]] = {name: [] for name in names}
+        for node in (self.graph.nodes[name] for name in names):
+            for source in set(node.sources) & set(names):
+                readers[source].append(node)
+        for name in set(wanted) & set(names):
+            readers[name].append(None)
+        return readers
+
+    def _worth_holding(self, name: str, readers: Sequence[Node | None]) -> bool:
+        """Tell whether a node's rows are held: it is read twice, and not cheap to run again."""
+        by_arrays = any(reader is not None and device_code(reader) for reader in readers)
+        cheap = self.graph.nodes[name].kind == "row-wise" and not by_arrays
+        return len(readers) > 1 and not cheap
+
+    def _apply(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+        """Return the node's plan; array code, or the CPU, has run what is not part of it."""
+        if node.name in self._declined:
+            return self._on_cpu(node, plans)
+        if device_code(node) is not None:
+            return self.run_arrays(node, plans)
+        return self.graph.unsorted_plan(plans, [node.name], pl.collect_all)[node.name]
+
+    def _on_cpu(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+        """Run a declined node on the CPU, on rows copied there, and note what that cost."""
+        began = time.perf_counter()
+        rows = {name: self.download(plans[name]) for name in set(node.sources)}
+        tables = {name: frame.lazy() for name, frame in rows.items()}
+        plan = self.graph.unsorted_plan(tables, [node.name], pl.collect_all)[node.name]
+        result = plan.collect(engine="streaming")
+        moved = sum(frame.height for frame in rows.values()) + result.height
+        self.notes.append(
+            f"stage '{node.name}' ({node.stage.name}) ran on the CPU, as the GPU declines it"
+            f" ({self._declined[node.name]}): {time.perf_counter() - began:.2f} s,"
+            f" {moved:,} rows moved between them"
+        )
+        return result.lazy()
+
+    def _finished(self, name: str, plan: pl.LazyFrame) -> pl.DataFrame:
+        return self.download(plan if self.graph.ordered(name) else sorted_by(plan, []))

@@ -1,0 +1,159 @@
+"""Graphs run node by node give what the cpu engine gives, on a device that is none."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from pasta import api
+from pasta.errors import ConfigError
+from pasta.pipeline.config import parse_config
+from pasta.pipeline.device_rows import DeviceRows
+from pasta.pipeline.engines import cuda_device
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.dask_cuda import _ClusterGraph
+from pasta.pipeline.engines.device_graph import DeviceGraph
+from pasta.pipeline.engines.gpu_check import device_code
+from pasta.pipeline.engines.rehearsal import Rehearsal
+from pasta.pipeline.graph import empty_input
+from pasta.pipeline.run import Source, input_tables, run_graph, wanted_nodes
+from pasta.pipeline.wiring import build_graph
+from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
+from pasta.trace import Trace
+from tests.conftest import write_trace
+from tests.tools.memory_run import ACCESSES, TABLES
+
+KERNELS = [
+    {"ts": ts, "dur": 5, "name": name, "device": 0} for ts, name in [(0, "a"), (3, "b"), (20, "a")]
+]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("device") / "memory_run"
+    return {
+        "gpt_cpu": Source("gpt_cpu", Trace.open(SHIPPED_TRACE)),
+        "memory_run": Source("memory_run", write_trace(folder, **TABLES, access=ACCESSES)),
+    }
+
+
+def readable(graph, source):
+    tables = source.trace.tables()
+    return all(given.optional or given.table in tables for given in graph.inputs.values())
+
+
+class Inline:
+    """A client whose one worker is this process."""
+
+    def submit(self, function, *arguments, pure):
+        assert pure is False
+        self.value = function(*arguments)
+        return self
+
+    def result(self):
+        return self.value
+
+
+def on_a_device(graph, tables, wanted):
+    return DeviceGraph(graph, Rehearsal(), {}).run(tables, wanted)
+
+
+def on_a_cluster(graph, tables, wanted):
+    return _ClusterGraph(graph, "streaming", Inline(), {}).run(tables, wanted)
+
+
+@pytest.mark.parametrize("way", [on_a_device, on_a_cluster])
+@pytest.mark.parametrize("source", ["gpt_cpu", "memory_run"])
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, monkeypatch, tool, source, way):
+    monkeypatch.setattr(cuda_device, "CudaDevice", lambda **_how: Rehearsal())
+    config, graph = api.check(tool)
+    if any(given.run for given in graph.inputs.values()):
+        pytest.skip("compares runs")
+    if not readable(graph, sources[source]):
+        pytest.skip(f"{source} lacks a table")
+    wanted = wanted_nodes(config, outputs=True)
+    expected = run_graph(config, graph, [sources[source]], CpuEngine(), outputs=True)
+    found = way(graph, input_tables(config, graph, [sources[source]]), wanted)
+    assert list(found) == wanted
+    for name, rows in expected.items():
+        assert_frame_equal(found[name], rows, rel_tol=1e-9)
+
+
+def graph_of(stages, report="named"):
+    document = {
+        "version": 1,
+        "tool": "t",
+        "about": "A.",
+        "inputs": {"kernels": {"table": "kernel"}},
+    }
+    config = parse_config(document | {"stages": stages, "report": [{"table": report}]})
+    return config, build_graph(config, {}, pytest.fail)
+
+
+def counted(plans):
+    """A device that counts how often the kernels are read."""
+    return Rehearsal(lambda plan: plans.append("PARQUET SCAN" in plan.explain().upper()) or [])
+
+
+STAGES = {
+    "by_name": {
+        "use": "aggregate",
+        "from": "kernels",
+        "by": ["name"],
+        "measures": {"n": "count(*)"},
+    },
+    "busy": {"use": "busy", "from": "kernels", "by": ["rank"]},
+    "named": {"use": "filter", "from": "by_name", "where": "n > 1"},
+    "other": {"use": "filter", "from": "by_name", "where": "n = 1"},
+}
+
+
+def test_what_two_nodes_read_is_run_once(tmp_path):
+    config, graph = graph_of(STAGES)
+    trace = Source("t", write_trace(tmp_path / "t", kernel=KERNELS))
+    scans = []
+    device = counted(scans)
+    tables = input_tables(config, graph, [trace])
+    found = DeviceGraph(graph, device, {}).run(tables, ["named", "other", "busy"])
+    assert found["named"]["n"].to_list() == [2]
+    assert found["other"]["n"].to_list() == [1]
+    assert found["busy"].select("ts", "dur").rows() == [(0, 8), (20, 5)]
+    assert sum(scans) == 2
+
+
+@pytest.mark.parametrize("name", ["by_name", "busy"])
+def test_a_declined_stage_runs_on_the_cpu_and_is_named_with_its_cost(tmp_path, name):
+    config, graph = graph_of(STAGES)
+    trace = Source("t", write_trace(tmp_path / "t", kernel=KERNELS))
+    tables = input_tables(config, graph, [trace])
+    running = DeviceGraph(graph, Rehearsal(), {name: "no such kernel"})
+    found = running.run(tables, [name])[name]
+    assert_frame_equal(found, DeviceGraph(graph, Rehearsal(), {}).run(tables, [name])[name])
+    (note,) = running.notes
+    assert note.startswith(f"stage '{name}' (")
+    assert "no such kernel" in note
+    assert note.endswith("s, 5 rows moved between them")
+
+
+def test_a_mistake_in_array_code_has_the_path_of_its_stage():
+    stages = {
+        "lives": {"use": "coverage", "from": "kernels", "by": [], "kind": "name", "kinds": []}
+    }
+    _, graph = graph_of(stages, "lives")
+    tables = {"kernels": empty_input("kernel")}
+    with pytest.raises(ConfigError, match=r"^stages\.lives\.kinds: expected 1 to 62"):
+        DeviceGraph(graph, Rehearsal(), {}).run(tables, ["lives"])
+
+
+def test_granules_has_array_code_that_gives_the_same_rows():
+    rows = pl.LazyFrame(
+        {"address": [0, 31, None, 64, 100, 2**40], "bytes": [4, 2, 8, 0, 90, None]},
+        schema={"address": pl.UInt64, "bytes": pl.Int64},
+    )
+    node = api.check("coalescing")[1].nodes["sectors"]
+    expected = node.stage.function(rows, **node.arguments).collect()
+    found = device_code(node)(DeviceRows(Rehearsal(), rows), **node.arguments)
+    assert expected["sector"].to_list() == [0, 0, 1, 3, 4, 5]
+    assert_frame_equal(found.to_polars(), expected)
