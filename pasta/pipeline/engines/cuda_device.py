@@ -58,26 +58,19 @@ class CudaDevice(Device):
         return self._memory.shortage()
 
     def evaluate(self, plan: pl.LazyFrame) -> Any:
-        """Run `plan`, streamed where this device was opened so; its rows stay on the device."""
-        if self._streaming is not None:
-            plan = self._streaming.execute(plan).lazy()
-        return self._in_memory(plan)
+        """Run `plan`; its rows stay on the device.
 
-    def _in_memory(self, plan: pl.LazyFrame) -> Any:
-        import rmm.mr
-        from cudf_polars import Translator
-        from cudf_polars.dsl.ir import IRExecutionContext
+        Where this device was opened for streaming, plans that read files are streamed. What starts
+        from rows that are held is run at once: it fits, and is often short.
+        """
+        from cudf_polars.dsl.ir import IRExecutionContext, Scan
+        from cudf_polars.dsl.traversal import traversal
 
-        engine = pl.GPUEngine(
-            executor="in-memory",
-            memory_resource=rmm.mr.get_current_device_resource(),
-            raise_on_fail=True,
-        )
-        translator = Translator(plan._ldf.visit(), engine)  # noqa: SLF001 (as cudf-polars itself does)
-        translated = translator.translate_ir()
-        problem = translator.unsupported_operations_error()
-        if problem is not None:
-            raise problem
+        translated = _translated(plan)
+        if self._streaming is not None and any(
+            isinstance(n, Scan) for n in traversal([translated])
+        ):
+            translated = _translated(self._streaming.execute(plan).lazy())
         frame = translated.evaluate(cache={}, timer=None, context=IRExecutionContext())
         frame.stream.synchronize()
         return frame
@@ -128,7 +121,7 @@ class CudaDevice(Device):
         policies = pylibcudf.copying.OutOfBoundsPolicy
         if nulls:
             places = self.xp.where(places < 0, frame.num_rows, places)
-        chosen = self.frame({"place": places}).table.columns()[0]
+        chosen = self.frame({"place": places}).columns[0].obj
         frame.stream.synchronize()
         table = pylibcudf.copying.gather(
             frame.table,
@@ -165,6 +158,24 @@ class CudaDevice(Device):
         """Copy a frame to the host."""
         rows: pl.DataFrame = frame.to_polars()
         return rows
+
+
+def _translated(plan: pl.LazyFrame) -> Any:
+    """Return cudf-polars' translation of `plan`, for memory that it takes from rmm's resource."""
+    import rmm.mr
+    from cudf_polars import Translator
+
+    engine = pl.GPUEngine(
+        executor="in-memory",
+        memory_resource=rmm.mr.get_current_device_resource(),
+        raise_on_fail=True,
+    )
+    translator = Translator(plan._ldf.visit(), engine)  # noqa: SLF001 (as cudf-polars itself does)
+    translated = translator.translate_ir()
+    problem = translator.unsupported_operations_error()
+    if problem is not None:
+        raise problem
+    return translated
 
 
 def _numpy_type(kind: pl.DataType) -> Any:

@@ -10,7 +10,8 @@ from pasta.pipeline.kernels.enclosure import innermost, self_times
 from pasta.pipeline.kernels.intervals import Intervals, complement, coverage, union
 from pasta.pipeline.kernels.lifetimes import live_amounts, match, unused_ids
 from pasta.pipeline.kernels.location import Objects, locate
-from pasta.pipeline.kernels.ordering import order_by, rows_with
+from pasta.pipeline.kernels.ordering import changes, highest_in_runs, order_by, rows_with
+from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
 from pasta.pipeline.kernels.trees import paths, subtree_sums, sums_at, tree
 
 pytestmark = pytest.mark.gpu
@@ -41,6 +42,9 @@ def results(xp):
     yield locate(held, groups, draw(0, 10**5, np.uint64), times % 1500)
     yield locate(held, groups, draw(0, 10**5, np.uint64), None)
     yield innermost(spans, groups, times)
+    yield from (*cut_evenly(addresses, ends, 512), *cut_at(addresses, ends, xp.unique(ends)))
+    runs = xp.sort(groups)
+    yield highest_in_runs(far, xp.flatnonzero(changes(runs)))
     yield rows_with(groups, draw(0, 900), groups, draw(0, 900))
     yield rows_with(groups, far, groups, xp.roll(far, 5))
     above = parents(*spans)

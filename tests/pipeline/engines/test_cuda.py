@@ -1,0 +1,176 @@
+"""The engines on real GPUs: `pytest -m gpu tests/pipeline/engines/test_cuda.py`; see docs/gpu.md."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from pasta import api
+from pasta.errors import EngineError
+from pasta.pipeline import frames
+from pasta.pipeline.device_rows import DeviceRows
+from pasta.pipeline.engines import device_memory, gpu
+from pasta.pipeline.engines.base import EngineOptions
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.gpu import GpuEngine
+from pasta.pipeline.engines.gpu_check import declined_stages, device_code
+from pasta.pipeline.run import Source, run_graph
+from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
+from pasta.trace import Trace
+from tests.conftest import write_trace
+from tests.tools.memory_run import ACCESSES, TABLES
+
+pytestmark = pytest.mark.gpu
+pytest.importorskip("cudf_polars", reason="cudf-polars is not installed (extra gpu)")
+pytest.importorskip("cupy", reason="cupy is not installed (extra gpu)")
+
+ROOT = Path(__file__).parents[3]
+ON_A_CLUSTER = """
+import sys
+import pasta
+from distributed.diagnostics import nvml
+
+def main():
+    found = pasta.run("kernel_frequency", sys.argv[1], engine="dask", workers=1)
+    busy = pasta.run("memory_timeline", sys.argv[1], engine="dask", workers=1)
+    expected = [pasta.run(tool, sys.argv[1], engine="cpu") for tool in ("kernel_frequency", "memory_timeline")]
+    assert [r.facts for r in (found, busy)] == [r.facts for r in expected]
+    assert any(note.startswith("dask: 1 GPU") for note in found.notes), found.notes
+    assert not nvml.has_cuda_context().has_context
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cuda") / "memory_run"
+    return {
+        "gpt_cpu": Source("gpt_cpu", Trace.open(SHIPPED_TRACE)),
+        "memory_run": Source("memory_run", write_trace(folder, **TABLES, access=ACCESSES)),
+    }
+
+
+@pytest.fixture
+def device():
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    opened = CudaDevice(streaming=False)
+    yield opened
+    opened.close()
+
+
+def readable(graph, source):
+    tables = source.trace.tables()
+    return all(given.optional or given.table in tables for given in graph.inputs.values())
+
+
+@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_BYTES, 0], ids=["in_memory", "streamed"])
+@pytest.mark.parametrize("source", ["gpt_cpu", "memory_run"])
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(
+    sources, monkeypatch, tool, source, most_in_memory
+):
+    monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", most_in_memory)
+    config, graph = api.check(tool)
+    if any(given.run for given in graph.inputs.values()):
+        pytest.skip("compares runs")
+    if not readable(graph, sources[source]):
+        pytest.skip(f"{source} lacks a table")
+    expected, found = (
+        run_graph(config, graph, [sources[source]], engine, outputs=True)
+        for engine in (CpuEngine(), GpuEngine(EngineOptions()))
+    )
+    assert list(found) == list(expected)
+    for name, rows in expected.items():
+        assert_frame_equal(found[name], rows, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_the_check_without_a_gpu_agrees_with_what_the_gpu_declines(device, tool):
+    _, graph = api.check(tool)
+    schemas, really = graph.schemas(), set()
+    for name, node in graph.nodes.items():
+        try:
+            run_one(device, node, schemas)
+        except NotImplementedError:
+            really.add(name)
+    assert really == set(declined_stages(graph, graph.nodes))
+
+
+def run_one(device, node, schemas):
+    empty = [None if s is None else pl.LazyFrame(schema=schemas[s]) for s in node.positional]
+    code = device_code(node)
+    if code is None:
+        return DeviceRows(device, node.stage.function(*empty, **node.arguments)).hold()
+    rows = [None if plan is None else DeviceRows(device, plan) for plan in empty]
+    return code(*rows, **node.arguments).hold()
+
+
+def test_nothing_is_copied_to_the_host_between_a_plan_and_array_code(sources, monkeypatch):
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    downloads = []
+    copy = CudaDevice.download
+    monkeypatch.setattr(
+        CudaDevice,
+        "download",
+        lambda self, rows: downloads.append(rows.num_rows) or copy(self, rows),
+    )
+    config, graph = api.check("operator_time")
+    found = run_graph(config, graph, [sources["gpt_cpu"]], GpuEngine(EngineOptions()))
+    rows = Trace.open(SHIPPED_TRACE).scan("span").select(pl.len()).collect().item()
+    assert max(downloads) < rows
+    assert set(downloads) >= {frame.height for frame in found.values()}
+
+
+def test_rows_pass_to_arrays_and_back(device):
+    table = pl.DataFrame(
+        {"a": [3, 1, None, 1], "b": ["x", None, "x", "y"], "c": [True, None, False, True]}
+    )
+    rows = DeviceRows(device, table.lazy())
+    assert frames.column_array(rows, pl.col("a").fill_null(7)).tolist() == [3, 1, 7, 1]
+    assert frames.mask(rows, pl.col("c")).tolist() == [True, False, False, True]
+    places = device.xp.asarray([3, 0, 3])
+    assert_frame_equal(frames.gather(rows, places).to_polars(), table[[3, 0, 3]])
+    known = frames.gather_known(rows, device.xp.asarray([3, -1])).to_polars()
+    assert known.rows() == [(1, "y", True), (None, None, None)]
+    added = frames.with_arrays(rows, a=device.xp.arange(4), d=device.xp.arange(4) > 1)
+    expected = table.with_columns(a=np.arange(4), d=np.arange(4) > 1)
+    assert_frame_equal(added.to_polars(), expected)
+    empty = frames.from_arrays({"e": device.xp.arange(0)}, like=rows)
+    assert empty.to_polars().height == 0
+    assert (
+        frames.column_array(rows.filter(pl.col("a") > 9), pl.col("a").fill_null(0)).tolist() == []
+    )
+
+
+def test_too_little_memory_is_one_line_with_the_size_that_was_needed(sources, monkeypatch):
+    monkeypatch.setattr(device_memory, "SHARE", 1e-6)
+    config, graph = api.check("operator_time")
+    with pytest.raises(EngineError, match=r"did not suffice: \d+\.\d\d GiB were needed") as caught:
+        run_graph(config, graph, [sources["gpt_cpu"]], GpuEngine(EngineOptions()))
+    assert "\n" not in str(caught.value)
+    monkeypatch.undo()
+    assert run_graph(config, graph, [sources["gpt_cpu"]], GpuEngine(EngineOptions()))
+
+
+def test_a_cluster_gives_the_same_and_its_starter_has_no_cuda_context(sources, tmp_path):
+    pytest.importorskip("dask_cuda", reason="dask-cuda is not installed (extra gpu)")
+    (tmp_path / "program.py").write_text(ON_A_CLUSTER)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py", sources["memory_run"].trace.path],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
