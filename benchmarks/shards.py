@@ -3,13 +3,15 @@
 python benchmarks/shards.py FOLDER [KERNELS] [RANKS] [REPEATS]
 
 Writes a trace of KERNELS kernels over RANKS ranks to FOLDER, unless it is there, and one of a
-quarter of them. Each tool runs on one and on two workers, in turn, REPEATS times, after the cluster
-has started; a row gives the medians, and the peak resident size of any worker.
+quarter of the ranks. Each tool runs on one and on two workers, in turn, REPEATS times, after the
+cluster has started; a row gives the medians, and the peak resident size of any worker. Around each
+pair of runs, one process and then two at once sort numbers: what two cores could give then.
 """
 
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -79,6 +81,20 @@ def run(tool: str, sources: list[Source], engine: object) -> tuple[float, dict[s
     return time.perf_counter() - begin, found
 
 
+def two_cores() -> float:
+    """Return how much more two processes sort than one in the same time."""
+    code = "import numpy as n; r = n.random.default_rng(1)\nfor _ in range(12): n.sort(r.random(1 << 20))"
+
+    def seconds(processes: int) -> float:
+        begin = time.perf_counter()
+        started = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(processes)]
+        for process in started:
+            process.wait()
+        return time.perf_counter() - begin
+
+    return 2 * seconds(1) / seconds(2)
+
+
 def peak_bytes() -> int:
     """Return the largest resident size that this process has had."""
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -106,12 +122,15 @@ def main() -> None:
     kernels, ranks, repeats = (
         int(float(given)) for given in (*sys.argv[2:5], *("5e7", "16", "3")[len(sys.argv) - 2 :])
     )
-    print("| tool | kernels | workers | shards | seconds | against one | peak of a worker |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for count in (kernels // 4, kernels):
-        path = folder / f"kernels-{count}-{ranks}"
+    print(
+        "| tool | kernels | workers | shards | seconds | against one | sorting | peak of a worker |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for share in (4, 1):
+        count, of = kernels // share, ranks // share
+        path = folder / f"kernels-{count}-{of}"
         if not path.exists():
-            write(path, count, ranks)
+            write(path, count, of)
         trace = Trace.open(path)
         for tool in TOOLS:
             _, expected = run(tool, [Source("many", trace)], CpuEngine())
@@ -124,6 +143,7 @@ def table(
     """Print the rows of one tool on one trace; the result must be that of the cpu engine."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
     last = {}
+    sorting = [two_cores()]
     for _ in range(repeats):
         for workers, taken in seconds.items():
             took, shards, peak, found = measure(tool, trace, workers)
@@ -131,13 +151,14 @@ def table(
             last[workers] = (shards, peak)
             for name, rows in expected.items():
                 assert_frame_equal(found[name], rows, rel_tol=1e-9, abs_tol=0)
+        sorting.append(two_cores())
     one = statistics.median(seconds[1])
     for workers, taken in seconds.items():
         middle, (shards, peak) = statistics.median(taken), last[workers]
         spread = f"{middle:.2f} ({min(taken):.2f} to {max(taken):.2f})"
         print(
             f"| {tool} | {count:.3g} | {workers} | {shards} | {spread} | {one / middle:.2f}"
-            f" | {peak / 1e6:.0f} MB |",
+            f" | {statistics.median(sorting) if workers == 2 else 1:.2f} | {peak / 1e6:.0f} MB |",
             flush=True,
         )
 

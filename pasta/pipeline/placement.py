@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pasta.pipeline.graph import TRACE_COLUMN, Graph, Node
 
@@ -129,21 +129,22 @@ def _lasting_keys(graph: Graph) -> dict[str, set[str]]:
 
 
 def _redefines(node: Node, column: str) -> bool:
-    """Whether a node's arguments may name a new column that takes the place of `column`."""
+    """Whether a node's arguments may name a new column that takes the place of `column`.
+
+    What is row-wise may keep it under its own name; elsewhere `columns` come from another input.
+    """
     for argument, value in node.arguments.items():
+        taken = argument == "columns" and node.kind != "row-wise"
         if isinstance(value, Mapping):
-            found = column in value and not _is_text(value[column], column)
+            kept = isinstance(value.get(column), str) and value[column] == column
+            found = column in value and (taken or not kept)
         elif isinstance(value, list):
-            found = argument == "columns" and node.kind != "row-wise" and column in value
+            found = taken and column in value
         else:
-            found = _is_text(value, column)
+            found = isinstance(value, str) and value == column
         if found:
             return True
     return False
-
-
-def _is_text(value: Any, text: str) -> bool:
-    return isinstance(value, str) and value == text
 
 
 def _arrivals(graph: Graph, needed: Sequence[str]) -> dict[str, _Arrival]:

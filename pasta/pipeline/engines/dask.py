@@ -122,7 +122,7 @@ class DaskEngine(Engine):
             for name in placement.obstacles
             if placement.obstacles[name] == name and graph.nodes[name].kind != "row-wise"
         )
-        rest = f"; all rows met in the caller for {', '.join(forced)}" if forced else ""
+        rest = f"; the caller ran {', '.join(forced)}, which need all rows" if forced else ""
         self.notes.append(
             f"dask: {shards} shard{'s' * (shards != 1)} {unit} on {workers}"
             f" worker{'s' * (workers != 1)}{rest}"

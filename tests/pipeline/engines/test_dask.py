@@ -197,11 +197,11 @@ def test_a_failure_on_a_worker_is_one_line(cluster, make_trace):
 
 
 def test_the_report_says_how_the_graph_ran(cluster, traces):
-    config, graph = api.check("operator_time")
+    config, graph = api.check("memory_timeline")
     with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=1) as engine:
         run_graph(config, graph, traces["ranks"], engine)
         assert re.fullmatch(
-            "dask: 5 shards of whole ranks on [1-4] workers?; all rows met in the caller for ended",
+            "dask: 5 shards of whole ranks on [1-4] workers?; the caller ran peak_by_space, highest, sliced, which need all rows",
             engine.notes[0],
         )
 
