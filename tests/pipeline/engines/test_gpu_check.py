@@ -6,8 +6,19 @@ import polars as pl
 import pytest
 
 from pasta import api
-from pasta.pipeline.engines.gpu_check import collapses, declined, graph_problems
-from pasta.tools.shipped import shipped_tools
+from pasta.pipeline.engines.device_graph import DeviceGraph
+from pasta.pipeline.engines.gpu_check import (
+    collapses,
+    declined,
+    declined_stages,
+    graph_problems,
+)
+from pasta.pipeline.engines.rehearsal import Rehearsal
+from pasta.pipeline.run import Source, input_tables, wanted_nodes
+from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
+from pasta.trace import Trace
+from tests.conftest import write_trace
+from tests.tools.memory_run import ACCESSES, TABLES
 
 pytestmark = pytest.mark.gpu_check
 pytest.importorskip("cudf_polars", reason="cudf-polars is not installed (extra gpu)")
@@ -33,5 +44,23 @@ def test_python_code_is_declined():
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_nothing_of_a_shipped_tool_is_declined_unless_it_says_so(tool):
     config, graph = api.check(tool)
-    declined = [problem for problem in graph_problems(graph) if "declined" in problem]
-    assert bool(declined) == (config.off_gpu == "cpu")
+    found = [problem for problem in graph_problems(graph) if "declined" in problem]
+    assert bool(found) == (config.off_gpu == "cpu")
+
+
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_the_plans_of_a_whole_graph_are_translated_too(tool, tmp_path):
+    traces = [
+        Source("gpt_cpu", Trace.open(SHIPPED_TRACE)),
+        Source("memory_run", write_trace(tmp_path / "t", **TABLES, access=ACCESSES)),
+    ]
+    config, graph = api.check(tool)
+    needed = {given.table for given in graph.inputs.values() if not given.optional}
+    fitting = [source for source in traces if needed <= set(source.trace.tables())]
+    if not fitting or any(given.run for given in graph.inputs.values()):
+        pytest.skip("no trace for it")
+    device, wanted = Rehearsal(declined), wanted_nodes(config, outputs=True)
+    running = DeviceGraph(graph, device, declined_stages(graph, graph.nodes))
+    running.run(input_tables(config, graph, fitting), wanted)
+    assert device.problems == []
+    assert bool(running.notes) == (config.off_gpu == "cpu")
