@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,17 +133,13 @@ class Graph:
         return [name for name in self.nodes if name in needed and name not in known]
 
     def _apply(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
-        """Return the node's plan; a mistake in how it is used is named with its path."""
-        try:
+        """Return the node's plan."""
+        with mistakes_named(node):
             if node.stage.array:
                 return self._apply_array(node, plans, collect)
             frames = [None if source is None else plans[source] for source in node.positional]
             result: pl.LazyFrame = node.stage.function(*frames, **node.arguments)
-        except ConfigError as error:
-            raise error.within(f"{node.path}.") from error
-        except _MISUSES as error:
-            raise ConfigError(node.path, _one_line(error)) from error
-        return result
+            return result
 
     def _apply_array(
         self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect
@@ -163,6 +160,17 @@ class Graph:
         frames = [None if source is None else rows[source] for source in node.positional]
         result: pl.DataFrame = node.stage.function(*frames, **node.arguments)
         return result.lazy()
+
+
+@contextmanager
+def mistakes_named(node: Node) -> Generator[None, None, None]:
+    """Name a mistake in how a node's stage is used with the node's path."""
+    try:
+        yield
+    except ConfigError as error:
+        raise error.within(f"{node.path}.") from error
+    except _MISUSES as error:
+        raise ConfigError(node.path, _one_line(error)) from error
 
 
 def empty_input(table: str) -> pl.LazyFrame:

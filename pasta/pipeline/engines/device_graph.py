@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from pasta.errors import ConfigError
 from pasta.pipeline.device_rows import Device, DeviceRows
 from pasta.pipeline.engines.gpu_check import device_code
 from pasta.pipeline.engines.graph_run import GraphRun
-from pasta.pipeline.graph import Graph, Node
+from pasta.pipeline.graph import Graph, Node, mistakes_named
 
 
 class DeviceGraph(GraphRun):
@@ -50,8 +49,7 @@ def run_code(node: Node, rows: Mapping[str, DeviceRows]) -> DeviceRows:
     code = device_code(node)
     assert code is not None, node.name  # noqa: S101 (said above)
     frames = [None if name is None else rows[name] for name in node.positional]
-    try:
+    with mistakes_named(node):
         result: DeviceRows = code(*frames, **node.arguments)
-    except ConfigError as error:
-        raise error.within(f"{node.path}.") from error
+        result.hold()
     return result

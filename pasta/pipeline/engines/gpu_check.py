@@ -69,7 +69,7 @@ def refusal(config: ToolConfig, declined: Mapping[str, str], off_gpu: OffGpu) ->
 
 def declined(plan: pl.LazyFrame) -> list[str]:
     """Return why cudf-polars would decline `plan`."""
-    return [_one_line(error) for error in _translated(plan)[0].errors]
+    return list(dict.fromkeys(_one_line(error) for error in _translated(plan)[0].errors))
 
 
 def collapses(plan: pl.LazyFrame) -> list[str]:
