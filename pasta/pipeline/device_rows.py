@@ -14,6 +14,10 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 
+class DeviceError(RuntimeError):
+    """A plan failed on a device."""
+
+
 class Device(ABC):
     """Where rows lie: what runs plans over them and gives their columns as arrays.
 
@@ -90,9 +94,16 @@ class DeviceRows:
         return rows
 
     def hold(self) -> None:
-        """Run the plan, unless that was done; what is planned after this starts from its rows."""
+        """Run the plan, unless that was done; what is planned after this starts from its rows.
+
+        Raises:
+            DeviceError: the plan failed, which says nothing about how a stage is used.
+        """
         if self._frame is None:
-            self._frame = self.device.evaluate(self._plan)
+            try:
+                self._frame = self.device.evaluate(self._plan)
+            except pl.exceptions.PolarsError as error:
+                raise DeviceError(str(error)) from error
             self._plan = _source(self.device, self._frame)
 
     @property

@@ -28,20 +28,23 @@ from pasta.pipeline.run import Source, input_tables
 _SECONDS = 60
 """How long to wait for a scheduler and its workers."""
 
+_ASKING_SECONDS = 5
+"""How long to wait for workers to say whether they have GPUs."""
+
 
 def serves(options: EngineOptions) -> bool:
     """Tell whether a run with `options` has workers with GPUs.
 
     Without a scheduler these are this machine's GPUs, where Dask-CUDA is installed; else all workers
-    of the scheduler are asked. One that cannot be reached counts as having none.
+    of the scheduler are asked. One that does not answer soon counts as having none.
     """
     if options.scheduler is None:
         return unavailable() is None and importlib.util.find_spec("dask_cuda") is not None
     try:
         from distributed import Client
 
-        with Client(options.scheduler, timeout=_SECONDS, set_as_default=False) as client:
-            client.wait_for_workers(1, timeout=_SECONDS)
+        with Client(options.scheduler, timeout=_ASKING_SECONDS, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=_ASKING_SECONDS)
             reasons = client.run(unavailable)
     except (ImportError, OSError, ValueError, TimeoutError):
         return False
