@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import polars as pl
@@ -74,11 +75,16 @@ def on_cpu(tool: str, sources: list[Source]) -> dict[str, pl.DataFrame]:
 
 @pytest.fixture(scope="session", params=SETTINGS)
 def engine(request, cluster) -> Iterator[DaskEngine]:
-    cluster.scale(request.param)
+    scale(cluster, request.param)
     with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=SETTINGS[request.param]) as engine:  # fmt: skip
-        while len(engine.client.nthreads()) != request.param:
-            pass
         yield engine
+
+
+def scale(cluster: distributed.LocalCluster, workers: int) -> None:
+    """Wait until there are so many workers."""
+    cluster.scale(workers)
+    while len(cluster.scheduler.workers) != workers:
+        time.sleep(0.05)
 
 
 def assert_same(found: dict[str, pl.DataFrame], wanted: dict[str, pl.DataFrame]) -> None:
@@ -99,7 +105,7 @@ def test_shards_and_workers_change_nothing(engine, traces, expected, tool, name)
 
 @pytest.mark.parametrize("tool", ["kernel_frequency", "operator_time"])
 def test_a_worker_that_dies_changes_nothing(cluster, traces, expected, monkeypatch, tool):
-    cluster.scale(2)
+    scale(cluster, 2)
     killed = []
     submit = ShardRun._submit
 
@@ -119,7 +125,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, traces, expected, monkeypat
 
 
 def test_few_shards_are_in_flight_at_a_time(cluster, traces, monkeypatch):
-    cluster.scale(2)
+    scale(cluster, 2)
     most = []
     submit = ShardRun._submit
 
@@ -130,8 +136,6 @@ def test_few_shards_are_in_flight_at_a_time(cluster, traces, monkeypatch):
     monkeypatch.setattr(ShardRun, "_submit", submit_and_count)
     config, graph = api.check("kernel_frequency")
     with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=20) as engine:
-        while len(engine.client.nthreads()) != 2:
-            pass
         run_graph(config, graph, traces["ranks"], engine)
     assert len(most) > 12
     assert max(most) <= 4
@@ -144,9 +148,12 @@ def own_scheduler(tmp_path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     common = ["--scheduler-file", str(file), "--no-dashboard"]
     started = [subprocess.Popen([sys.executable, "-m", "dask", "scheduler", "--port", "0", "--host", "127.0.0.1", *common], stderr=subprocess.DEVNULL)]  # fmt: skip
     while not file.exists():
-        pass
+        time.sleep(0.05)
     started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", "--no-nanny", "--nthreads", "1", *common], stderr=subprocess.DEVNULL))  # fmt: skip
-    yield json.loads(file.read_text())["address"], started
+    address = json.loads(file.read_text())["address"]
+    with distributed.Client(address, timeout=60, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+    yield address, started
     for process in reversed(started):
         process.kill()
         process.wait()
@@ -162,7 +169,7 @@ def test_a_lost_scheduler_is_one_clear_error(own_scheduler, traces, monkeypatch)
             processes[0].kill()
 
     monkeypatch.setattr(ShardRun, "_submit", submit_and_kill)
-    monkeypatch.setattr(dask_engine, "_SECONDS", 2)
+    monkeypatch.setattr(dask_engine, "_SECONDS", 5)
     config, graph = api.check("kernel_frequency")
     with (
         pytest.raises(EngineError, match=rf"^the Dask scheduler at {address} cannot be reached"),
