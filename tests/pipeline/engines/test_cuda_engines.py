@@ -1,4 +1,4 @@
-"""The engines on real GPUs: `pytest -m gpu tests/pipeline/engines/test_cuda.py`; see docs/gpu.md."""
+"""The engines on real GPUs: `pytest -m gpu tests/pipeline/engines/test_cuda_engines.py`; see docs/gpu.md."""
 
 from __future__ import annotations
 
