@@ -96,7 +96,7 @@ def duckdb_queries(trace: Trace, graph: str) -> Iterator[Callable[[], Any]]:
     connection = duckdb.connect()
 
     def run() -> Any:
-        return connection.sql(DUCKDB[graph]).arrow()
+        return connection.sql(DUCKDB[graph]).to_arrow_table()
 
     for table in COLUMNS[graph]:
         files = files_of(trace, table)
@@ -232,8 +232,6 @@ def answer(rows: Any, graph: str) -> list[int]:
     """Return the number of rows of a result and the sums of the columns that are compared."""
     if rows is None:
         return []
-    if hasattr(rows, "read_all"):
-        rows = rows.read_all()
     if not isinstance(rows, pl.DataFrame):
         names = ANSWERS[graph]
         rows = rows.to_pandas() if not hasattr(rows, "columns") else rows

@@ -2,7 +2,7 @@
 
     t/trace.json
     t/span/000000.parquet            one process, or
-    t/rank-0003/span/000000.parquet  a folder for each rank of several
+    t/rank-00003/span/000000.parquet a folder for each rank of several, with rows of that rank only
 
 Files that are being written have a temporary name, so that a reader sees only finished ones.
 """
@@ -10,7 +10,7 @@ Files that are being written have a temporary name, so that a reader sees only f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -23,8 +23,9 @@ from pasta.errors import TraceError, did_you_mean
 from pasta.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 MANIFEST = "trace.json"
-RANK_FOLDER = "rank-{:05d}"
-RANK_GLOB = "rank-*"
+RANK_PREFIX = "rank-"
+RANK_FOLDER = RANK_PREFIX + "{:05d}"
+RANK_GLOB = RANK_PREFIX + "*"
 
 
 class Trace:
@@ -73,8 +74,22 @@ class Trace:
     def _folders(self) -> list[Path]:
         return [self.path, *sorted(self.path.glob(RANK_GLOB))]
 
-    def files(self, table: str) -> list[Path]:
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that have a folder of their own."""
+        found = (_rank_of(folder) for folder in self._folders)
+        return [rank for rank in found if rank is not None]
+
+    def has(self, table: str) -> bool:
+        """Tell whether there is a file of `table`, without opening any."""
+        return any(_finished(folder / table) for folder in self._folders)
+
+    def files(self, table: str, ranks: Collection[int] | None = None) -> list[Path]:
         """Return the finished Parquet files of `table`, in rank and time order.
+
+        Args:
+            table: name of the table.
+            ranks: leave out, without opening them, files in the folders of all other ranks.
 
         Raises:
             TraceError: there is no table of that name in the schema, or a file is damaged.
@@ -84,8 +99,8 @@ class Trace:
         found = [
             file
             for folder in self._folders
-            for file in sorted((folder / table).glob("*.parquet"))
-            if not file.name.startswith(".")
+            if ranks is None or _rank_of(folder) is None or _rank_of(folder) in ranks
+            for file in _finished(folder / table)
         ]
         for file in found:
             if file not in self._checked:
@@ -97,13 +112,15 @@ class Trace:
         """Return the names of the tables that have rows."""
         return [table for table in TABLES if self.files(table)]
 
-    def scan(self, table: str) -> pl.LazyFrame:
-        """Return `table` as a lazy frame over all ranks.
+    def scan(self, table: str, ranks: Collection[int] | None = None) -> pl.LazyFrame:
+        """Return `table` as a lazy frame over all ranks, or without the folders of all but some.
 
         Raises:
             TraceError: the trace has no such table.
         """
-        files = self.files(table)
+        files = self.files(table, ranks)
+        if not files and ranks is not None and self.has(table):
+            return empty_table(table).lazy()
         if not files:
             raise TraceError(
                 f"{self.path}: no table '{table}'; this trace has {', '.join(self.tables())}"
@@ -130,6 +147,16 @@ class Trace:
             .with_columns(pl.col("collector", "reason").fill_null("unknown"))
             .sort("count", "collector", "reason", descending=[True, False, False])
         )
+
+
+def _rank_of(folder: Path) -> int | None:
+    """Return the rank that a folder is named after; the trace's own has none."""
+    number = folder.name.removeprefix(RANK_PREFIX)
+    return int(number) if number != folder.name and number.isdecimal() else None
+
+
+def _finished(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.glob("*.parquet")) if not file.name.startswith(".")]
 
 
 def _version(value: Any) -> int:

@@ -119,6 +119,20 @@ def partitions(expression: pl.Expr) -> set[str]:
     return set.intersection(*found) if found else set()
 
 
+def conjuncts(expression: pl.Expr) -> list[pl.Expr]:
+    """Return the conditions that all have to hold for `expression` to hold."""
+    found: list[pl.Expr] = []
+    left: list[Any] = [json.loads(expression.meta.serialize(format="json"))]
+    while left:
+        tree = left.pop()
+        binary = tree.get("BinaryExpr") if isinstance(tree, dict) else None
+        if binary is not None and binary["op"] in ("And", "LogicalAnd"):
+            left += [binary["right"], binary["left"]]
+        else:
+            found.append(_expression(tree))
+    return found
+
+
 class Aggregate(NamedTuple):
     """An aggregate in an expression.
 

@@ -11,6 +11,7 @@ from pasta.errors import ConfigError, TraceError
 from pasta.pipeline.config import InputConfig, ToolConfig
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.graph import Graph, empty_input, with_trace_column
+from pasta.pipeline.pruning import chosen_ranks, rank_conditions
 from pasta.schema import FILLED_BY
 from pasta.trace import Trace
 
@@ -91,8 +92,11 @@ def input_tables(
         TraceError: a trace lacks a required table.
         ConfigError: an input wants a run that was not given.
     """
+    shown = set(wanted_nodes(config, outputs=True))
+    conditions = {n: given for n, given in rank_conditions(graph).items() if n not in shown}
     return {
-        name: _input_rows(config.name, name, spec, sources) for name, spec in graph.inputs.items()
+        name: _input_rows(config.name, name, spec, sources, conditions.get(name))
+        for name, spec in graph.inputs.items()
     }
 
 
@@ -102,9 +106,16 @@ def chosen_sources(config: InputConfig, sources: Sequence[Source]) -> list[Sourc
 
 
 def _input_rows(
-    tool: str, name: str, config: InputConfig, sources: Sequence[Source]
+    tool: str,
+    name: str,
+    config: InputConfig,
+    sources: Sequence[Source],
+    condition: pl.Expr | None,
 ) -> pl.LazyFrame:
-    """Return the rows of one input over the traces of its run, or over all of them."""
+    """Return the rows of one input over the traces of its run, or over all of them.
+
+    Folders of ranks that do not fulfil `condition` are left out.
+    """
     chosen = chosen_sources(config, sources)
     if not chosen:
         raise ConfigError(
@@ -113,8 +124,9 @@ def _input_rows(
         )
     parts = []
     for source in chosen:
-        if source.trace.files(config.table):
-            parts.append(with_trace_column(source.trace.scan(config.table), source.name))
+        if source.trace.has(config.table):
+            ranks = chosen_ranks(source.trace, condition)
+            parts.append(with_trace_column(source.trace.scan(config.table, ranks), source.name))
         elif not config.optional:
             raise TraceError(
                 f"{source.trace.path}: tool '{tool}' needs the table '{config.table}', which this"

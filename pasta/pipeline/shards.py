@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from pasta.pipeline.graph import Graph, empty_input, with_trace_column
+from pasta.pipeline.pruning import chosen_ranks, rank_conditions
 from pasta.pipeline.run import Source, chosen_sources
 from pasta.trace import scan_files
 
@@ -88,19 +89,20 @@ class ShardedInputs:
 
     def __init__(self, graph: Graph, sources: Sequence[Source], names: Iterable[str]) -> None:
         self._sources = list(sources)
-        known: dict[tuple[str, str], list[_File]] = {}
+        known: dict[tuple[str, Path], _File] = {}
         self._files: dict[str, list[_File]] = {}
+        conditions = rank_conditions(graph)
         for name in names:
             spec = graph.inputs[name]
             self._files[name] = []
             for source in chosen_sources(spec, sources):
-                key = (source.name, spec.table)
-                if key not in known:
-                    described = [
-                        _described(source, file) for file in source.trace.files(spec.table)
-                    ]
-                    known[key] = [file for file in described if file.rows]
-                self._files[name] += known[key]
+                ranks = chosen_ranks(source.trace, conditions.get(name))
+                for file in source.trace.files(spec.table, ranks):
+                    key = (source.name, file)
+                    if key not in known:
+                        known[key] = _described(source, file)
+                    if known[key].rows:
+                        self._files[name].append(known[key])
 
     def by_rows(self, rows: int) -> list[Shard]:
         """Cut each input into shards of about `rows` rows, in their order; no row group is cut."""

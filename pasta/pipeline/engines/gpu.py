@@ -16,6 +16,7 @@ from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.graph import Graph
+from pasta.pipeline.pruning import chosen_ranks, rank_conditions
 from pasta.pipeline.run import Source, chosen_sources, input_tables
 
 IN_MEMORY_BYTES = 1 << 30
@@ -42,11 +43,14 @@ def unavailable() -> str | None:
 
 def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
     """Return the size of the Parquet files that the inputs of a graph read."""
+    conditions = rank_conditions(graph)
     read = {
         file
-        for given in graph.inputs.values()
+        for name, given in graph.inputs.items()
         for source in chosen_sources(given, sources)
-        for file in source.trace.files(given.table)
+        for file in source.trace.files(
+            given.table, chosen_ranks(source.trace, conditions.get(name))
+        )
     }
     return sum(Path(file).stat().st_size for file in read)
 
