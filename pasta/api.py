@@ -31,6 +31,7 @@ from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool
 from pasta.trace import Trace
 
 if TYPE_CHECKING:
+    from pasta.trace_combine import Combined
     from pasta.trace_join import Joined
 
 ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
@@ -280,6 +281,25 @@ def join(timeline: TraceLike, memory: TraceLike, out: str | Path) -> Joined:
 
     try:
         return join_traces(_as_trace(timeline), _as_trace(memory), Path(out))
+    except OSError as error:
+        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
+
+
+def merge(traces: Sequence[TraceLike], out: str | Path, *, renumber: bool = False) -> Combined:
+    """Make one trace of several that were recorded apart, as of the ranks of one run.
+
+    Args:
+        traces: traces whose processes differ in rank or pid.
+        out: folder of the new trace, which does not exist yet or is empty.
+        renumber: number the ranks anew, in the order of the traces.
+
+    Raises:
+        TraceError: two traces have a process in common, or `out` holds something.
+    """
+    from pasta.trace_combine import combine_traces
+
+    try:
+        return combine_traces([_as_trace(given) for given in traces], Path(out), renumber=renumber)
     except OSError as error:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
 

@@ -316,6 +316,23 @@ def trace_join(timeline: str, memory: str, out: Path) -> None:
     click.echo(f"joined in {joined.path} ({tables})")
 
 
+@trace.command("merge")
+@click.argument("traces", nargs=-1, required=True, metavar="DIR|FILE...")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("--renumber", is_flag=True, help="Number ranks anew, in the order of the traces.")
+def trace_merge(traces: Sequence[str], out: Path, *, renumber: bool) -> None:
+    """Make one trace of several that were recorded apart, as of the ranks of one run.
+
+    Their clocks must agree. Traces of processes with the same rank and pid are refused; with --renumber
+    each gets ranks of its own.
+    """
+    from pasta import api
+
+    merged = api.merge(traces, out, renumber=renumber)
+    tables = ", ".join(f"{table} {count:,}" for table, count in merged.rows.items())
+    click.echo(f"merged {len(traces)} traces in {merged.path}: {merged.ranks} ranks ({tables})")
+
+
 @trace.command("schema")
 @click.argument("tables", nargs=-1)
 def trace_schema(tables: Sequence[str]) -> None:

@@ -47,6 +47,7 @@ FORBIDDEN = {
     "registry": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.trace", "pasta.schema"],
     "trace": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_writer": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "trace_combine": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_join": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "nesting": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "collect": ["pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],

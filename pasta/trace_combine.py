@@ -1,0 +1,196 @@
+"""Making one trace of several that were recorded apart, as of the ranks of one run.
+
+Ranks are written one after the other. What only one trace has of a rank is taken file by file; rows that
+have to be put together are streamed and sorted in bounded memory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from pasta.errors import TraceError
+from pasta.trace import RANK_FOLDER, Trace
+from pasta.trace_join.reading import batches
+from pasta.trace_writer import PartWriter, TraceWriter
+
+PROCESS = ["rank", "pid"]
+
+
+@dataclass(frozen=True)
+class Combined:
+    """What came of combining traces.
+
+    Attributes:
+        path: the new trace.
+        ranks: how many ranks it has.
+        rows: rows by table.
+    """
+
+    path: Path
+    ranks: int
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """One rank of a trace, and the rank that it becomes."""
+
+    trace: Trace
+    rank: int
+    becomes: dict[int, int]
+
+
+def combine_traces(traces: Sequence[Trace], out: Path, *, renumber: bool = False) -> Combined:
+    """Make one trace of several.
+
+    Args:
+        traces: traces on one clock, whose processes differ in rank or pid.
+        out: folder of the new trace; absent or empty.
+        renumber: number the ranks anew, in the order of the traces, instead of keeping them.
+
+    Raises:
+        TraceError: two traces have a process in common, or `out` holds something.
+    """
+    processes = [_processes(trace) for trace in traces]
+    numbers = _numbered(processes) if renumber else [{rank: rank for rank in p} for p in processes]
+    if not renumber:
+        _check_apart(traces, processes)
+    writer = TraceWriter(out, _info(traces, numbers), beside=[trace.path for trace in traces])
+    origins: dict[int, list[_Origin]] = {}
+    for trace, becomes in zip(traces, numbers, strict=True):
+        for rank, number in becomes.items():
+            origins.setdefault(number, []).append(_Origin(trace, rank, becomes))
+    for number in sorted(origins):
+        _write_rank(origins[number], number, out / RANK_FOLDER.format(number))
+    writer.finish()
+    combined = Trace.open(out)
+    rows = {table: combined.rows(table) for table in combined.tables()}
+    return Combined(out, len(origins), rows)
+
+
+def _processes(trace: Trace) -> dict[int, set[int]]:
+    """Return the pids of each rank; rows that name none are of process 0."""
+    found: dict[int, set[int]] = {}
+    for table in trace.tables():
+        pairs = trace.scan(table).select(pl.col(PROCESS).fill_null(0)).unique()
+        for rank, pid in pairs.collect(engine="streaming").rows():
+            found.setdefault(rank, set()).add(pid)
+    return dict(sorted(found.items()))
+
+
+def _numbered(processes: Sequence[dict[int, set[int]]]) -> list[dict[int, int]]:
+    """Return, for each trace, the new number of each of its ranks."""
+    found: list[dict[int, int]] = []
+    for ranks in processes:
+        first = sum(map(len, found))
+        found.append({rank: first + place for place, rank in enumerate(ranks)})
+    return found
+
+
+def _check_apart(traces: Sequence[Trace], processes: Sequence[dict[int, set[int]]]) -> None:
+    owners: dict[tuple[int, int], Trace] = {}
+    for trace, ranks in zip(traces, processes, strict=True):
+        for process in ((rank, pid) for rank, pids in ranks.items() for pid in pids):
+            other = owners.setdefault(process, trace)
+            if other is not trace:
+                raise TraceError(
+                    f"{other.path} and {trace.path}: both have process {process[1]} of rank"
+                    f" {process[0]}; if they are not the same run, number ranks anew: --renumber"
+                )
+
+
+def _info(traces: Sequence[Trace], numbers: Sequence[dict[int, int]]) -> dict[str, Any]:
+    """Return what `trace.json` says: what all traces say alike, and each as it was."""
+    first = traces[0].info
+    alike = {
+        name: value
+        for name, value in first.items()
+        if name in ("command", "clock") and all(t.info.get(name) == value for t in traces)
+    }
+    collectors = [given for trace in traces for given in trace.info.get("collectors", [])]
+    distinct = [given for place, given in enumerate(collectors) if given not in collectors[:place]]
+    ranks = sorted({number for becomes in numbers for number in becomes.values()})
+    merged = [{"path": str(trace.path), **trace.info} for trace in traces]
+    return {**alike, "collectors": distinct, "ranks": ranks, "merged": merged}
+
+
+def _write_rank(origins: Sequence[_Origin], number: int, folder: Path) -> None:
+    """Write one rank of the new trace."""
+    if len(origins) == 1 and origins[0].rank == number:
+        origin = origins[0]
+        files = {table: origin.trace.files(table) for table in origin.trace.tables()}
+        own = {
+            table: [file for file in given if _holds(file, number, only=False)]
+            for table, given in files.items()
+        }
+        whole = all(_holds(file, number, only=True) for given in own.values() for file in given)
+        if whole and origin.trace.info.get("state") == "complete":
+            _take_files(own, folder)
+            return
+    part = PartWriter(folder)
+    for origin in origins:
+        for table in origin.trace.tables():
+            for rows in _rows(origin, table):
+                part.append(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    part.finish()
+
+
+def _holds(file: Path, rank: int, *, only: bool) -> bool:
+    """Tell whether a file may hold rows of a rank, or certainly `only` such, by its statistics."""
+    footer = pq.read_metadata(file)
+    names = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    for place in range(footer.num_row_groups):
+        found = footer.row_group(place).column(names.index("rank")).statistics
+        if found is None or not found.has_min_max or found.null_count != 0:
+            return not only
+        low, high = int(found.min), int(found.max)  # type: ignore[arg-type]
+        if only and (low, high) != (rank, rank):
+            return False
+        if not only and low <= rank <= high:
+            return True
+    return only
+
+
+def _take_files(files: dict[str, list[Path]], folder: Path) -> None:
+    """Link or copy files of one rank, numbered anew."""
+    for table, given in files.items():
+        for number, file in enumerate(given):
+            target = folder / table / f"{number:06d}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(file, target)
+            except OSError:
+                shutil.copyfile(file, target)
+
+
+def _rows(origin: _Origin, table: str) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a rank, in terms of the new trace."""
+    files = origin.trace.files(table)
+    held = [file for file in files if _holds(file, origin.rank, only=False)]
+    for rows in batches(held, table):
+        own = rows.filter(pl.col("rank").fill_null(0) == origin.rank)
+        yield _renumbered(own, origin.becomes, origin.rank)
+
+
+def _renumbered(rows: pl.DataFrame, becomes: dict[int, int], rank: int) -> pl.DataFrame:
+    """Return rows of a rank with its new number; ranks that their trace lacks are unknown."""
+    if becomes[rank] == rank and all(old == new for old, new in becomes.items()):
+        return rows
+    changed = [pl.lit(becomes[rank], pl.Int32).alias("rank")]
+    old, new = list(becomes), list(becomes.values())
+    if "peer" in rows.columns:
+        changed.append(pl.col("peer").replace_strict(old, new, default=None, return_dtype=pl.Int32))
+    if "members" in rows.columns:
+        element = pl.element().replace_strict(old, new, default=None, return_dtype=pl.Int64)
+        members = pl.col("members").list.eval(element)
+        unknown = members.list.eval(pl.element().is_null()).list.any()
+        changed.append(pl.when(~unknown).then(members).alias("members"))
+    return rows.with_columns(changed)
