@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from pasta.collect.importers.json_events import BLOCK_BYTES
-from pasta.collect.importers.kineto_finish import Collectives, DistinctFrames, completion
-from pasta.collect.importers.kineto_reading import Reading
+from pasta.collect.containers.json_events import BLOCK_BYTES
+from pasta.collect.importers.kineto.finish import Collectives, DistinctFrames, completion
+from pasta.collect.importers.kineto.reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source, open_sources
 from pasta.errors import InputError

@@ -36,13 +36,18 @@ class Importer(Protocol):
     Attributes:
         format: the format's name, for messages.
         version: raised whenever the same input gives other rows; part of the cache's key.
+        general: whether it takes whatever is of its container, and so is asked after the others.
     """
 
     format: str
     version: int
+    general: bool
 
-    def recognises(self, head: bytes) -> bool:
-        """Tell from the first bytes, decompressed, whether a file is of this format."""
+    def recognises(self, source: Source) -> bool:
+        """Tell from the first bytes, decompressed, or a folder's content whether it is this one's.
+
+        `source.chunks` must not be touched.
+        """
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
         """Append the source's rows to `part`, with `rank` left out, and count what is lost.

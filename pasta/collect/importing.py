@@ -16,7 +16,7 @@ import polars as pl
 
 from pasta.collect.importer import IMPORTERS, Imported, Importer
 from pasta.collect.losses import Losses
-from pasta.collect.sources import Progress, Source, open_sources
+from pasta.collect.sources import Progress, Source, files_of, open_sources
 from pasta.errors import InputError, TraceError
 from pasta.schema import SCHEMA_VERSION, TABLES
 from pasta.trace import MANIFEST, RANK_FOLDER, Trace
@@ -135,17 +135,19 @@ def _content_key(files: Sequence[Path]) -> str:
     versions = sorted((name, IMPORTERS.get(name).version) for name in IMPORTERS)
     digest = hashlib.sha256(repr((SCHEMA_VERSION, versions)).encode())
     for source in files:
-        try:
-            with source.open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256").hexdigest()
-        except IsADirectoryError as error:
-            raise InputError(f"{source}: is a folder; name the trace files in it") from error
-        except FileNotFoundError as error:
-            raise InputError(f"{source}: no such file") from error
-        except OSError as error:
-            raise InputError(f"{source}: cannot be read ({error.strerror})") from error
-        digest.update(f"{source.name}\0{content}\0".encode())
+        for member in files_of(source) if source.is_dir() else [source]:
+            digest.update(f"{member.relative_to(source.parent)}\0{_digest(member)}\0".encode())
     return digest.hexdigest()[:32]
+
+
+def _digest(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise InputError(f"{file}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
 
 
 def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
@@ -277,15 +279,16 @@ def _importer_of(source: Source) -> tuple[str, Importer]:
     if found is not None:
         return found
     known = ", ".join(IMPORTERS.get(name).format for name in IMPORTERS)
+    if source.folder is not None:
+        raise InputError(f"{source.name}: is a folder of no known format; name the files in it")
     start = source.head.lstrip()[:16].decode(errors="replace")
     raise InputError(f"{source.name}: unknown format (starts with {start!r}); known: {known}")
 
 
 def _recognised(source: Source) -> tuple[str, Importer] | None:
-    for name in IMPORTERS:
-        if IMPORTERS.get(name).recognises(source.head):
-            return name, IMPORTERS.get(name)
-    return None
+    candidates = [(name, IMPORTERS.get(name)) for name in IMPORTERS]
+    candidates.sort(key=lambda candidate: candidate[1].general)
+    return next((known for known in candidates if known[1].recognises(source)), None)
 
 
 def _finish(writer: PartWriter, imported: Imported, rank: int, losses: Losses) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from pasta.collect.importers.span_parents import SpanParents
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.span_parents import SpanParents
 from pasta.trace_merge import Transform
 
 _FIRST_ID = 1 << 40

@@ -1,8 +1,9 @@
-"""Files to import, as streams: plain, gzip, and the members of tar archives."""
+"""Files to import, as streams: plain, gzip, the members of tar archives; and folders."""
 
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,7 +16,7 @@ from pasta.errors import InputError
 CHUNK_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
-_HEAD_BYTES = 1 << 12
+_HEAD_BYTES = 1 << 16
 
 
 @dataclass
@@ -27,7 +28,8 @@ class Source:
         head: its first bytes, from which the format is told.
         chunks: its bytes from the start; to be consumed once.
         size: bytes on disk that it stands for.
-        file: the file on disk, where the stream is all that it holds.
+        file: the file on disk, where the stream is all that it holds, compressed or not.
+        folder: the folder, for a format that is one; there is no stream then.
         plain_size: bytes of the stream, as far as known; 0: unknown.
         damage: what ended the stream early, empty while it is sound.
         start: the byte of the plain content at which the chunks start.
@@ -38,6 +40,7 @@ class Source:
     chunks: Iterator[bytes]
     size: int
     file: Path | None = None
+    folder: Path | None = None
     plain_size: int = 0
     damage: list[str] = field(default_factory=list)
     start: int = 0
@@ -48,12 +51,12 @@ Progress = Callable[[int, int], None]
 
 
 def open_sources(files: Sequence[Path], progress: Progress | None = None) -> Generator[Source]:
-    """Yield each of `files` in turn; an archive yields its members.
+    """Yield each of `files` in turn; an archive yields its members, a folder itself.
 
     A source must be consumed before the next one is asked for.
 
     Raises:
-        InputError: a file is absent, empty, a folder or unreadable.
+        InputError: a file is absent, empty or unreadable.
     """
     total = sum(_checked_size(file) for file in files)
     done = 0
@@ -64,14 +67,46 @@ def open_sources(files: Sequence[Path], progress: Progress | None = None) -> Gen
                 progress(before + read, total)
 
         yield from _open_file(file, report)
-        report(file.stat().st_size)
-        done += file.stat().st_size
+        done += _checked_size(file)
+        if progress is not None:
+            progress(done, total)
+
+
+def as_file(source: Source, scratch: Path) -> Path:
+    """Return a plain file on disk with what a source holds, for readers that need to seek.
+
+    The source's own file where it is one, else a copy.
+
+    Args:
+        source: a file, or a member of an archive.
+        scratch: folder for the copy; made if absent, to be removed by the caller.
+    """
+    if source.file is not None:
+        with source.file.open("rb") as stream:
+            if not stream.read(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+                return source.file
+    scratch.mkdir(parents=True, exist_ok=True)
+    copy = scratch / "content"
+    with copy.open("wb") as target:
+        for chunk in source.chunks:
+            target.write(chunk)
+    return copy
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files in a folder and those below it, sorted; links are not followed."""
+    return sorted(
+        Path(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if not Path(parent, name).is_symlink()
+    )
 
 
 def _checked_size(file: Path) -> int:
     try:
         if file.is_dir():
-            raise InputError(f"{file}: is a folder; name the trace files in it")
+            return sum(member.stat().st_size for member in files_of(file))
         size = file.stat().st_size
         with file.open("rb"):
             pass
@@ -101,9 +136,12 @@ def open_from(file: Path, byte: int) -> Source:
 
 
 def _open_file(file: Path, report: Callable[[int], None]) -> Iterator[Source]:
+    if file.is_dir():
+        yield Source(str(file), b"", iter(()), _checked_size(file), folder=file)
+        return
     with file.open("rb") as stream:
         size = file.stat().st_size
-        source = Source(str(file), b"", iter(()), size, file, size)
+        source = Source(str(file), b"", iter(()), size, file, plain_size=size)
         chunks = _read(stream, report)
         raw_head, chunks = _peek(chunks)
         if raw_head.startswith(_GZIP_MAGIC):

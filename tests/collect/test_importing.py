@@ -58,7 +58,7 @@ def test_what_cannot_be_imported_is_one_clear_line(tmp_path, name, content, mess
 
 
 def test_a_folder_and_no_file_at_all_are_refused(tmp_path):
-    with pytest.raises(InputError, match="is a folder; name the trace files in it"):
+    with pytest.raises(InputError, match="is a folder of no known format; name the files in it"):
         import_trace([tmp_path], tmp_path / "out")
     with pytest.raises(InputError, match="name at least one"):
         import_trace([], tmp_path / "out")

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from pasta.collect.importers.kineto import Kineto
-from pasta.collect.importers.kineto_halves import Half
-from pasta.collect.importers.kineto_reading import Reading
+from pasta.collect.importers.kineto.halves import Half
+from pasta.collect.importers.kineto.reading import Reading
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
@@ -468,10 +468,10 @@ def split(monkeypatch):
     """Have even small files read in two halves; the halves that were merged, as they come."""
     halves = []
     merge = Reading.merge
-    monkeypatch.setattr("pasta.collect.importers.kineto_halves._SPLIT_BYTES", 1)
-    monkeypatch.setattr("pasta.collect.importers.kineto_halves._HEAD_START", 0)
+    monkeypatch.setattr("pasta.collect.importers.kineto.halves._SPLIT_BYTES", 1)
+    monkeypatch.setattr("pasta.collect.importers.kineto.halves._HEAD_START", 0)
     monkeypatch.setattr(
-        "pasta.collect.importers.kineto_halves.os.sched_getaffinity", lambda _: {0, 1}
+        "pasta.collect.importers.kineto.halves.os.sched_getaffinity", lambda _: {0, 1}
     )
     monkeypatch.setattr(Reading, "merge", lambda own, half: (halves.append(half), merge(own, half)))
     return halves
@@ -490,16 +490,16 @@ def mixed_events():
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("helper", ["pasta.collect.importers.kineto_helper", "no.such.module"])
+@pytest.mark.parametrize("helper", ["pasta.collect.importers.kineto.helper", "no.such.module"])
 def test_two_processes_give_what_one_gives(tmp_path, monkeypatch, split, helper, compressed):
     document = {"traceEvents": mixed_events(), "baseTimeNanoseconds": 10**18}
     text = json.dumps(document).encode()
     file = tmp_path / "trace.json"
     file.write_bytes(gzip.compress(text) if compressed else text)
-    monkeypatch.setattr("pasta.collect.importers.kineto_halves._HELPER", helper)
+    monkeypatch.setattr("pasta.collect.importers.kineto.halves._HELPER", helper)
     import_trace([file], tmp_path / "two")
     assert [type(half) for half in split] == ([] if "no" in helper.split(".") else [Half])
-    monkeypatch.setattr("pasta.collect.importers.kineto_halves._SPLIT_BYTES", 1 << 40)
+    monkeypatch.setattr("pasta.collect.importers.kineto.halves._SPLIT_BYTES", 1 << 40)
     import_trace([file], tmp_path / "one")
     one, two = Trace.open(tmp_path / "one"), Trace.open(tmp_path / "two")
     assert one.tables() == two.tables()

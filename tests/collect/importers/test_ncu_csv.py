@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pasta.collect.importers.ncu_csv import NcuCsv
+from pasta.collect.importers.ncu import NcuCsv
 from pasta.collect.importing import import_trace
+from pasta.collect.sources import Source
 from pasta.errors import InputError
 from pasta.trace import Trace
 
@@ -243,7 +244,9 @@ def test_where_there_are_no_counters_one_line_says_why(imported, text, why):
 
 
 def test_the_format_is_known_by_its_content():
-    recognises = NcuCsv().recognises
+    def recognises(head: bytes) -> bool:
+        return NcuCsv().recognises(Source("page.csv", head, iter(()), len(head)))
+
     assert recognises(page(a=("", "1")).encode())
     assert recognises(b"\xef\xbb\xbf" + page(a=("", "1")).encode())
     assert recognises(b"output of the program\n" + page(a=("", "1")).encode())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.collect.importers.ncu_numbers import (
+from pasta.collect.importers.ncu.numbers import (
     comma_is_the_point,
     instances,
     nanoseconds,

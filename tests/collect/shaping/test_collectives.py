@@ -2,7 +2,7 @@
 
 import pytest
 
-from pasta.collect.importers.collectives import (
+from pasta.collect.shaping.collectives import (
     is_communication,
     message_bytes,
     operation_of_arguments,

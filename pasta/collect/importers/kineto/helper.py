@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from pasta.collect.importers.kineto_halves import SECOND_LAUNCH, Half, Task
-from pasta.collect.importers.kineto_reading import Reading
+from pasta.collect.importers.kineto.halves import SECOND_LAUNCH, Half, Task
+from pasta.collect.importers.kineto.reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import open_from
 from pasta.errors import InputError

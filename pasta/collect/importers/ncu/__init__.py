@@ -13,8 +13,8 @@ import csv
 from collections.abc import Iterator
 
 from pasta.collect.importer import Imported, importer
-from pasta.collect.importers.ncu_launches import Launches
-from pasta.collect.importers.ncu_source import SourceLines
+from pasta.collect.importers.ncu.launches import Launches
+from pasta.collect.importers.ncu.source import SourceLines
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.errors import InputError
@@ -33,10 +33,11 @@ class NcuCsv:
 
     format = "Nsight Compute's raw page (CSV)"
     version = 1
+    general = False
 
-    def recognises(self, head: bytes) -> bool:
+    def recognises(self, source: Source) -> bool:
         """Tell whether a line of names is near, or ncu speaks of its profiling."""
-        lines = head.splitlines()
+        lines = source.head.splitlines()
         return any(line.lstrip(b"\xef\xbb\xbf").startswith((_HEADER, _NCU)) for line in lines)
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:

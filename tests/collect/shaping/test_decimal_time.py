@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.collect.importers.decimal_time import LIMIT, nanoseconds
+from pasta.collect.shaping.decimal_time import LIMIT, nanoseconds
 
 PLAIN = st.tuples(st.integers(0, 2**61 // 1000), st.text("0123456789", max_size=3)).map(
     lambda parts: f"{parts[0]}.{parts[1]}" if parts[1] else str(parts[0])

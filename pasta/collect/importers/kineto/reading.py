@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pasta.collect.importers.json_events import EventReader
-from pasta.collect.importers.kineto_events import (
+from pasta.collect.containers.json_events import EventReader
+from pasta.collect.importers.kineto.events import (
     Begin,
     Category,
     End,
@@ -21,10 +21,10 @@ from pasta.collect.importers.kineto_events import (
     decode_events,
     phase,
 )
-from pasta.collect.importers.kineto_halves import Half
-from pasta.collect.importers.kineto_origin import Origin
-from pasta.collect.importers.kineto_pairs import BeginEndPairs
-from pasta.collect.importers.kineto_tables import KinetoTables
+from pasta.collect.importers.kineto.halves import Half
+from pasta.collect.importers.kineto.origin import Origin
+from pasta.collect.importers.kineto.pairs import BeginEndPairs
+from pasta.collect.importers.kineto.tables import KinetoTables
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.trace_writer import PartWriter

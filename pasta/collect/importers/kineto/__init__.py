@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pasta.collect.containers.json_events import BLOCK_BYTES
 from pasta.collect.importer import Imported, importer
-from pasta.collect.importers.json_events import BLOCK_BYTES
-from pasta.collect.importers.kineto_finish import finish_transforms
-from pasta.collect.importers.kineto_halves import BLANK, SECOND_LAUNCH, start_helper
-from pasta.collect.importers.kineto_reading import Reading
+from pasta.collect.importers.kineto.finish import finish_transforms
+from pasta.collect.importers.kineto.halves import BLANK, SECOND_LAUNCH, start_helper
+from pasta.collect.importers.kineto.reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.trace_writer import PartWriter
@@ -23,13 +23,14 @@ class Kineto:
 
     format = "PyTorch profiler (Kineto JSON)"
     version = 1
+    general = True
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes
 
-    def recognises(self, head: bytes) -> bool:
+    def recognises(self, source: Source) -> bool:
         """Tell whether a file starts as a JSON object or array."""
-        return head.lstrip(BLANK)[:1] in (b"{", b"[")
+        return source.head.lstrip(BLANK)[:1] in (b"{", b"[")
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
         """Append the events of `source` to `part`."""

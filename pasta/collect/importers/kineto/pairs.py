@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 
 from msgspec import Raw
 
-from pasta.collect.importers.kineto_events import Begin, End, Event
+from pasta.collect.importers.kineto.events import Begin, End, Event
 from pasta.collect.losses import Losses
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasta.collect.importers.json_events import EventReader
+from pasta.collect.containers.json_events import EventReader
 from pasta.collect.losses import Losses
 from pasta.errors import InputError
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pasta.collect.importers import collectives
-from pasta.collect.importers.columns import Columns, Interned
-from pasta.collect.importers.kineto_events import CommunicationArguments, Event, decode_arguments
+from pasta.collect.importers.kineto.events import CommunicationArguments, Event, decode_arguments
+from pasta.collect.shaping import collectives
+from pasta.collect.shaping.columns import Columns, Interned
 
 _RECORD = "record_param_comms"
 

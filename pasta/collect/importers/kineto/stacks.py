@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pasta.collect.importers.columns import stable_number
+from pasta.collect.shaping.columns import stable_number
 
 _FRAME = re.compile(r"(.*)\((\d+)\): (.*)", re.DOTALL)
 _LINE_MAX = (1 << 31) - 1

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from pasta.collect.importers.span_parents import SpanParents
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.span_parents import SpanParents
 from pasta.schema import TABLES
 from pasta.trace_merge import Transform
 

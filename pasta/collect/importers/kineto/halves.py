@@ -19,7 +19,7 @@ from typing import IO, Any, Self, cast
 import msgspec
 
 import pasta
-from pasta.collect.importers.kineto_events import Begin, End
+from pasta.collect.importers.kineto.events import Begin, End
 from pasta.collect.losses import Loss
 from pasta.collect.sources import Source
 from pasta.errors import InputError
@@ -31,7 +31,7 @@ BLANK = b" \t\r\n\xef\xbb\xbf"
 _SPLIT_BYTES = 64 << 20
 _HEAD_START = 12 << 20  # what is read while the helper starts
 _INFLATED_TWICE = 16  # the helper of a compressed file must inflate the first half too
-_HELPER = "pasta.collect.importers.kineto_helper"
+_HELPER = "pasta.collect.importers.kineto.helper"
 
 
 class Task(msgspec.Struct):

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pasta.collect.importers.decimal_time import LIMIT
-from pasta.collect.importers.kineto_events import Event
-from pasta.collect.importers.kineto_tables import KinetoTables
+from pasta.collect.importers.kineto.events import Event
+from pasta.collect.importers.kineto.tables import KinetoTables
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.decimal_time import LIMIT
 from pasta.schema import arrow_schema
 from pasta.trace_writer import PartWriter
 

@@ -12,11 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pasta.collect.importers.columns import Columns, Interned
-from pasta.collect.importers.decimal_time import nanoseconds
-from pasta.collect.importers.kineto_communication import Communication
-from pasta.collect.importers.kineto_copies import copy_kind
-from pasta.collect.importers.kineto_events import (
+from pasta.collect.importers.kineto.communication import Communication
+from pasta.collect.importers.kineto.copies import copy_kind
+from pasta.collect.importers.kineto.events import (
     ABSENT,
     CallArguments,
     CopyArguments,
@@ -28,8 +26,10 @@ from pasta.collect.importers.kineto_events import (
     SyncArguments,
     decode_arguments,
 )
-from pasta.collect.importers.kineto_stacks import CallStacks
+from pasta.collect.importers.kineto.stacks import CallStacks
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.columns import Columns, Interned
+from pasta.collect.shaping.decimal_time import nanoseconds
 from pasta.trace_writer import PartWriter
 
 _U32, _U64, _I32, _I64, _TEXT = pa.uint32(), pa.uint64(), pa.int32(), pa.int64(), pa.string()

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from pasta.collect.importers.json_repair import repaired, valid_utf8, without_infinities
+from pasta.collect.containers.json_repair import repaired, valid_utf8, without_infinities
 from pasta.collect.losses import Losses
 from pasta.errors import InputError
 

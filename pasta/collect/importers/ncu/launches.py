@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from pasta.collect.demangle import demangled
-from pasta.collect.importers.ncu_numbers import (
+from pasta.collect.importers.ncu.numbers import (
     comma_is_the_point,
     instances,
     nanoseconds,
     number,
     triple,
 )
-from pasta.collect.importers.ncu_source import SourceLines
+from pasta.collect.importers.ncu.source import SourceLines
 from pasta.collect.losses import Losses
 from pasta.schema import arrow_schema
 from pasta.trace_writer import PartWriter

@@ -1,0 +1,1 @@
+"""Readers of containers (JSON, SQLite, pickle, CSV, ...), sound or damaged, whatever they hold."""

@@ -1,0 +1,1 @@
+"""From decoded values of any source to columns: numbers, times, texts, call stacks, parents."""

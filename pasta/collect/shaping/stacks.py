@@ -1,0 +1,80 @@
+"""Call stacks, stored once each: frames in, a number out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from pasta.collect.shaping.columns import stable_number
+from pasta.schema import arrow_schema
+from pasta.trace_writer import PartWriter
+
+_BATCH_ROWS = 1 << 14
+_LINE_MAX = (1 << 31) - 1
+
+
+class Frame(NamedTuple):
+    """One frame of a call stack; what is unknown stays empty, 0 for a line."""
+
+    function: str
+    file: str = ""
+    line: int = 0
+    language: str = ""
+    library: str = ""
+
+
+class Stacks:
+    """Numbers the call stacks of one process, and writes the frames of each once.
+
+    The same frames have the same number in every process and every file.
+
+    Args:
+        part: where the rows of `frame` go.
+        pid: the process.
+    """
+
+    def __init__(self, part: PartWriter, pid: int = 0) -> None:
+        self._part = part
+        self._pid = pid
+        self._known: dict[tuple[Frame, ...], int] = {}
+        self._stack_ids: list[int] = []
+        self._depths: list[int] = []
+        self._frames: list[Frame] = []
+
+    def id_of(self, frames: Sequence[Frame]) -> int:
+        """Return the `stack_id` of frames, outermost first; 0 for none."""
+        key = tuple(frames)
+        if not key:
+            return 0
+        if key not in self._known:
+            self._known[key] = stable_number("\0".join(map(repr, key)))
+            self._stack_ids += [self._known[key]] * len(key)
+            self._depths += range(len(key))
+            self._frames += key
+            if len(self._frames) >= _BATCH_ROWS:
+                self.flush()
+        return self._known[key]
+
+    def flush(self) -> None:
+        """Write the frames of the stacks that are new since the last call."""
+        if not self._frames:
+            return
+        functions, files, lines, languages, libraries = zip(*self._frames, strict=True)
+        rows = {
+            "pid": [self._pid] * len(functions),
+            "stack_id": self._stack_ids,
+            "depth": self._depths,
+            "function": functions,
+            "file": files,
+            "line": [min(max(line, 0), _LINE_MAX) for line in lines],
+            "language": languages,
+            "library": libraries,
+        }
+        schema = arrow_schema("frame")
+        self._part.append(
+            "frame",
+            pa.table({name: pa.array(rows[name], schema.field(name).type) for name in rows}),
+        )
+        self._stack_ids, self._depths, self._frames = [], [], []
