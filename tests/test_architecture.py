@@ -49,6 +49,7 @@ FORBIDDEN = {
     "trace_writer": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_combine": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_join": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "yaml_text": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "nesting": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "collect": ["pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "pipeline": ["pasta.collect", "pasta.tools", "pasta.api", "pasta.cli"],

@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pasta.errors import ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
 from pasta.schema import TABLES
+from pasta.yaml_text import read_yaml_file
 
 CONFIG_VERSION = 1
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-MAXIMUM_BYTES = 1 << 20
-"""A larger file is no tool."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {"tool", "trace", "runs", "engine", "workers", "scheduler", "off_gpu", "out"}
@@ -105,28 +101,11 @@ def load_config(path: Path) -> ToolConfig:
     Raises:
         ConfigError: the file is absent, not YAML, or says something a tool cannot mean.
     """
+    document = read_yaml_file(path)
     try:
-        if path.stat().st_size > MAXIMUM_BYTES:
-            raise ConfigError(str(path), f"larger than {MAXIMUM_BYTES} bytes, so it is no tool")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"cannot be read ({error})") from error
-    try:
-        return dataclasses.replace(parse_config(read_yaml(text)), path=path)
+        return dataclasses.replace(parse_config(document), path=path)
     except ConfigError as error:
         raise error.within(f"{path}: ") from error
-
-
-def read_yaml(text: str) -> Any:
-    """Return the document in `text`; only `true` and `false` are truth values, as in YAML 1.2.
-
-    Raises:
-        ConfigError: it is not YAML, or says what no value can be, as the month 99.
-    """
-    try:
-        return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise ConfigError("", f"not valid YAML: {' '.join(str(error).split())}") from error
 
 
 def parse_config(document: Any) -> ToolConfig:
@@ -312,27 +291,3 @@ def _known_keys(options: Mapping[str, Any], known: set[str], path: str) -> None:
         if key not in known:
             where = f"{path}.{key}" if path else key
             raise ConfigError(where, f"unknown key.{did_you_mean(key, known)}")
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc] # the C parser where PyYAML has it
-    """A safe loader that refuses a key given twice, which YAML would silently overwrite."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (overridden)
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str | int) and key in seen:
-                line = key_node.start_mark.line + 1
-                raise ConfigError(str(key), f"the key stands twice (line {line}); name it once")
-            if isinstance(key, str | int):
-                seen.add(key)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-        return mapping
-
-
-_BOOLEAN = "tag:yaml.org,2002:bool"
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
-    for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|false)$"), list("tf"))

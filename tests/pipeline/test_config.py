@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pasta.errors import ConfigError
-from pasta.pipeline.config import load_config, parse_config, read_yaml
+from pasta.pipeline.config import load_config, parse_config
+from pasta.yaml_text import read_yaml
 
 GOOD = """
 version: 1

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 from pasta.errors import ConfigError
-from pasta.pipeline.config import ToolConfig, parse_config, read_yaml
+from pasta.pipeline.config import ToolConfig, parse_config
 from pasta.pipeline.wiring import build_graph
+from pasta.yaml_text import read_yaml
 
 BASE = """
 version: 1

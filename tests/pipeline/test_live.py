@@ -12,13 +12,14 @@ from polars.testing import assert_frame_equal
 
 from pasta.errors import EngineError
 from pasta.pipeline import live as live_module
-from pasta.pipeline.config import load_config, parse_config, read_yaml
+from pasta.pipeline.config import load_config, parse_config
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, run_graph
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import load_included, shipped_tools
 from pasta.trace import empty_table
+from pasta.yaml_text import read_yaml
 
 HEAD = """
 version: 1

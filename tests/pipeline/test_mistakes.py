@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pasta.errors import ConfigError
-from pasta.pipeline.config import parse_config, read_yaml
+from pasta.pipeline.config import parse_config
 from pasta.pipeline.wiring import build_graph
+from pasta.yaml_text import read_yaml
 
 HEAD = """
 version: 1

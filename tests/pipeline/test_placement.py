@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pasta import api
-from pasta.pipeline.config import parse_config, read_yaml
+from pasta.pipeline.config import parse_config
 from pasta.pipeline.placement import describe, place
 from pasta.pipeline.run import wanted_nodes
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import load_included
+from pasta.yaml_text import read_yaml
 
 HEAD = "{version: 1, tool: t, about: A., inputs: {kernels: {table: kernel}, copies: {table: copy}}, report: [], stages: "
 

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import pasta
 from pasta.errors import TraceError
-from pasta.pipeline.config import parse_config, read_yaml
+from pasta.pipeline.config import parse_config
 from pasta.pipeline.engines.gpu import input_bytes
 from pasta.pipeline.pruning import chosen_ranks, rank_conditions
 from pasta.pipeline.run import Source
@@ -21,6 +21,7 @@ from pasta.pipeline.wiring import build_graph
 from pasta.schema import arrow_schema
 from pasta.tools.shipped import load_included
 from pasta.trace import RANK_FOLDER, Trace
+from pasta.yaml_text import read_yaml
 
 RANKS = range(6)
 FILES = 3

@@ -7,12 +7,13 @@ import json
 import polars as pl
 import pytest
 
-from pasta.pipeline.config import parse_config, read_yaml
+from pasta.pipeline.config import parse_config
 from pasta.pipeline.run import Source
 from pasta.pipeline.shards import ShardedInputs
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import load_included
 from pasta.trace import Trace
+from pasta.yaml_text import read_yaml
 from tests.pipeline.engines.ranks import ROW_GROUP, write
 
 GRAPH = build_graph(

@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from pasta import api
-from pasta.pipeline.config import parse_config, read_yaml
+from pasta.pipeline.config import parse_config
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.live_report import Status, live_report, view
 from pasta.tools.shipped import load_included
+from pasta.yaml_text import read_yaml
 
 BEFORE = Status(10.0, {"kernel": 100, "span": 5}, 1 << 20, {}, 0.5, 2)
 NOW = Status(12.0, {"kernel": 4100, "span": 5, "memory": 20}, 3 << 20, {}, 0.256, 1)
