@@ -8,10 +8,9 @@ it then tells the source lines of what was counted by instruction.
 
 from __future__ import annotations
 
-import codecs
 import csv
-from collections.abc import Iterator
 
+from pasta.collect.containers.text_lines import TextLines
 from pasta.collect.importer import Imported, importer
 from pasta.collect.importers.ncu.launches import Launches
 from pasta.collect.importers.ncu.source import SourceLines
@@ -50,7 +49,7 @@ class NcuCsv:
         lines = SourceLines()
         launches = Launches(part, losses, lines)
         found = denied = False
-        for text in _lines(source):
+        for text in TextLines(source, losses):
             if text.startswith(_HEADER.decode()):
                 launches.begin(_names(text, source))
                 found = True
@@ -61,23 +60,9 @@ class NcuCsv:
             elif not lines.take(_fields(text)) and found and text[1:2].isdigit():
                 losses.fault(_CUT, 0 if launches.take(_fields(text)) else 1)
         launches.finish()
-        for damage in source.damage:
-            losses.fault(damage)
         if not found:
             raise InputError(f"{source.name}: {_why_nothing(denied=denied)}")
         return Imported(pid=launches.first_pid)
-
-
-def _lines(source: Source) -> Iterator[str]:
-    """Yield the lines of a source without their ends."""
-    decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
-    rest = ""
-    for chunk in source.chunks:
-        *lines, rest = (rest + decode(chunk)).split("\n")
-        yield from (line.rstrip("\r") for line in lines)
-    rest += decode(b"", final=True)
-    if rest:
-        yield rest.rstrip("\r")
 
 
 def _names(text: str, source: Source) -> list[str]:
