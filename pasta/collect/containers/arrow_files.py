@@ -69,8 +69,10 @@ class ArrowFile:
         rows = 0
         try:
             for batch in self._parts(chosen):
+                kept = batch.select(chosen)
+                kept.validate(full=True)  # or offsets that point outside would be followed
                 rows += batch.num_rows
-                yield batch.select(chosen)
+                yield kept
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = f"the file is damaged or cut: rows after the first {rows} left out"
             self._losses.fault(reason, where=_line(error))
@@ -80,7 +82,6 @@ class ArrowFile:
             yield from self._parquet.iter_batches(_BATCH_ROWS, columns=columns)
             return
         for batch in self._stream:
-            batch.validate(full=True)  # offsets that point outside would be followed
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 yield batch.slice(start, _BATCH_ROWS)
 
