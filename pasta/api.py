@@ -245,6 +245,7 @@ def import_files(
     out: Path,
     *,
     strict: bool = False,
+    column_map: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Make a trace in `out` from trace files and return the report of what it holds.
@@ -253,12 +254,13 @@ def import_files(
         files: one file, or one for each rank.
         out: a folder that does not exist yet or is empty.
         strict: stop at the first fault instead of counting it.
+        column_map: YAML that says what the columns of the files are, whatever their format.
         progress: called with bytes read and bytes in all.
     """
     from pasta.collect.importing import import_trace
 
     try:
-        imported = import_trace(files, out, strict=strict, progress=progress)
+        imported = import_trace(files, out, strict=strict, column_map=column_map, progress=progress)
     except OSError as error:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     report = run("summary", out)

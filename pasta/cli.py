@@ -271,12 +271,22 @@ def pipeline_list() -> None:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
 @click.option("--strict", is_flag=True, help="Stop at the first fault instead of counting it.")
-def import_command(files: Sequence[Path], out: Path, *, strict: bool) -> None:
-    """Make a trace from FILES: PyTorch profiles (.json, .json.gz, archives), one for each rank."""
+@click.option(
+    "--map",
+    "column_map",
+    type=click.Path(path_type=Path),
+    help="YAML that says what the columns of CSV, Parquet or Arrow files are.",
+)
+def import_command(
+    files: Sequence[Path], out: Path, column_map: Path | None, *, strict: bool
+) -> None:
+    """Make a trace from FILES of other tools, plain, gzip or in archives, one for each rank."""
     from pasta import api
 
     with _Progress() as progress:
-        report = api.import_files(files, out, strict=strict, progress=progress.update)
+        report = api.import_files(
+            files, out, strict=strict, column_map=column_map, progress=progress.update
+        )
     _print_report(report, "text")
 
 

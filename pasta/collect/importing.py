@@ -14,7 +14,9 @@ from typing import Any
 
 import polars as pl
 
+from pasta.collect.column_map import read_column_map
 from pasta.collect.importer import IMPORTERS, Imported, Importer
+from pasta.collect.importers.mapped import Mapped
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Progress, Source, files_of, open_sources
 from pasta.errors import InputError, TraceError
@@ -68,6 +70,7 @@ def import_trace(
     out: Path,
     *,
     strict: bool = False,
+    column_map: Path | None = None,
     progress: Progress | None = None,
 ) -> ImportReport:
     """Import `files` into a new trace at `out`; a failed import leaves nothing.
@@ -76,21 +79,24 @@ def import_trace(
         files: trace files, plain, gzip or in tar archives; one for each rank.
         out: folder of the trace, absent or empty.
         strict: stop at the first damage instead of counting it.
+        column_map: YAML that says what the columns of the files are, whatever their format.
         progress: called with the bytes read so far and the total.
 
     Raises:
         InputError: a file cannot be read, is of no known format, or two are of the same rank.
+        ConfigError: `column_map` is not YAML.
         TraceError: `out` is not empty.
     """
     if not files:
         raise InputError("no file to import; name at least one")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise TraceError(f"{out}: already exists and is not empty; choose another -o")
+    mapped = None if column_map is None else Mapped(read_column_map(column_map))
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         temporary.chmod(0o755)
-        report = _Import(temporary, strict=strict).run(files, progress)
+        report = _Import(temporary, mapped, strict=strict).run(files, progress)
         if out.exists():
             out.rmdir()
         temporary.rename(out)
@@ -174,10 +180,11 @@ def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
 
 
 class _Import:
-    """One import into `folder`."""
+    """One import into `folder`, of files with a map of their columns or of formats that are known."""
 
-    def __init__(self, folder: Path, *, strict: bool) -> None:
+    def __init__(self, folder: Path, mapped: Mapped | None, *, strict: bool) -> None:
         self._folder = folder
+        self._mapped = mapped
         self._strict = strict
         self._parts: list[_Part] = []
         self._format = ""
@@ -201,7 +208,7 @@ class _Import:
 
     def _add(self, source: Source) -> None:
         """Import one source into a folder of its own and sort it."""
-        name, found = _importer_of(source)
+        name, found = self._importer_of(source)
         if self._format not in ("", found.format):
             raise InputError(
                 f"{source.name}: is {found.format}, but the files before are {self._format};"
@@ -217,6 +224,15 @@ class _Import:
         rank, told_by = self._rank_of(source, imported)
         _finish(writer, imported, rank, losses)
         self._parts.append(_Part(source.name, rank, told_by, writer, losses))
+
+    def _importer_of(self, source: Source) -> tuple[str, Importer]:
+        if self._mapped is None:
+            return _importer_of(source)
+        if not self._mapped.recognises(source):
+            raise InputError(
+                f"{source.name}: is no CSV, Parquet or Arrow file, so a map of columns does not fit"
+            )
+        return "mapped", self._mapped
 
     def _rank_of(self, source: Source, imported: Imported) -> tuple[int, str]:
         """Return the rank and what told it: the file, its name or the order of files."""

@@ -117,7 +117,7 @@ class CsvRows:
     def _parsed_at_once(self, text: bytes) -> pa.Table:
         numbered = [str(index) for index in range(len(self._names))]
         return arrow_csv.read_csv(
-            pa.BufferReader(text),
+            io.BytesIO(text),
             read_options=arrow_csv.ReadOptions(
                 column_names=numbered, block_size=max(len(text), 1), use_threads=False
             ),

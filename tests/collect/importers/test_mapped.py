@@ -1,0 +1,179 @@
+"""Tables that no importer knows, read by a map of their columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pasta.collect.importing import import_trace
+from pasta.errors import PastaError
+from pasta.trace import Trace
+
+KERNELS = """table: kernel
+unit: us
+columns: {ts: start, dur: {end: stop}, name: what, device: gpu, correlation: id}
+"""
+
+
+def imported(tmp_path: Path, content: str | bytes, column_map: str, **options: Any) -> Trace:
+    file = tmp_path / "data"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    (tmp_path / "map.yaml").write_text(column_map)
+    out = tmp_path / "out"
+    import_trace([file], out, column_map=tmp_path / "map.yaml", **options)
+    return Trace.open(out)
+
+
+def rows(trace: Trace, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    return trace.scan(table).select(columns).collect().rows()
+
+
+def losses(trace: Trace) -> dict[str, int]:
+    return dict(trace.losses().select("reason", "count").iter_rows())
+
+
+def test_five_lines_of_yaml_read_a_csv(tmp_path: Path) -> None:
+    text = "what,start,stop,gpu,id\ngemm,10.5,12.001,1,7\nrelu,9,9.25,0,8\n"
+    trace = imported(tmp_path, text, KERNELS)
+    assert rows(trace, "kernel", "name", "ts", "dur", "device", "correlation") == [
+        ("relu", 9000, 250, 0, 8),
+        ("gemm", 10500, 1501, 1, 7),
+    ]
+    assert sorted(launch for (launch,) in rows(trace, "kernel", "launch_id")) == [1, 2]
+    assert rows(trace, "process", "pid", "started", "ended") == [(0, 9000, 12001)]
+    assert losses(trace) == {}
+
+
+def test_units_constants_and_meanings(tmp_path: Path) -> None:
+    column_map = """table: copy
+columns:
+  ts: {column: t, unit: s}
+  dur: {column: d, unit: ms}
+  kind: {column: way, values: {1: HtoD, 2: DtoH}}
+  bytes: {column: size, unit: KiB}
+  pid: {value: 42}
+  device: {value: 3}
+"""
+    text = "t;d;way;size\n1672924881.000000001;0.5;1;1.5\n1672924882;1;9;2\n"
+    trace = imported(tmp_path, text, column_map)
+    assert rows(trace, "copy", "pid", "device", "ts", "dur", "kind", "bytes") == [
+        (42, 3, 1672924881000000001, 500_000, "HtoD", 1536),
+        (42, 3, 1672924882000000000, 1_000_000, "9", 2048),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_columns_with_types_of_their_own(kind: str, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "start": pa.array([1_000_000, 2_000_000], pa.timestamp("us")),
+            "took": pa.array([5, None], pa.duration("ms")),
+            "name": pa.array(["a", "b"]).dictionary_encode(),
+            "big": pa.array([1 << 63, 2], pa.uint64()),
+        }
+    )
+    path = tmp_path / "x"
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+        with new(str(path), table.schema) as writer:
+            writer.write_table(table)
+    column_map = "table: kernel\ncolumns: {ts: start, dur: took, name: name, correlation: big}\n"
+    trace = imported(tmp_path, path.read_bytes(), column_map)
+    assert rows(trace, "kernel", "ts", "dur", "name", "correlation") == [
+        (10**9, 5_000_000, "a", 1 << 63),
+        (2 * 10**9, None, "b", 2),
+    ]
+
+
+def test_spans_get_parents(tmp_path: Path) -> None:
+    column_map = "table: span\ncolumns: {ts: t, dur: d, name: n, level: {value: function}}\n"
+    trace = imported(tmp_path, "n\tt\td\nouter\t0\t10\ninner\t2\t3\n", column_map)
+    spans = trace.scan("span").collect()
+    outer, inner = spans.sort("ts").iter_rows(named=True)
+    assert (outer["parent_id"], inner["parent_id"]) == (0, outer["span_id"])
+    assert set(spans["level"]) == {"function"}
+
+
+def test_a_table_without_times(tmp_path: Path) -> None:
+    column_map = "table: access\ncolumns: {launch_id: l, address: a, bytes: b, op: {value: 0}}\n"
+    trace = imported(tmp_path, "l,a,b\n1,140737488355328,4\n1,140737488355332,4\n", column_map)
+    assert rows(trace, "access", "launch_id", "address", "bytes", "op") == [
+        (1, 140737488355328, 4, 0),
+        (1, 140737488355332, 4, 0),
+    ]
+
+
+def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
+    text = "what,start,stop,gpu,id\na,x,2,0,1\nb,5,4,0,1\nc,,1,0,1\nd,1,2,zero,1\ne,3,1e99,0,1\n"
+    trace = imported(tmp_path, text, KERNELS)
+    assert rows(trace, "kernel", "name", "ts", "dur", "device") == [
+        ("d", 1000, 1000, None),
+        ("e", 3000, None, 0),
+        ("b", 5000, None, 0),
+    ]
+    assert losses(trace) == {
+        "ts is not a whole number that fits: read as unknown": 1,
+        "dur is not a whole number that fits: read as unknown": 1,
+        "device is not a whole number that fits: read as unknown": 1,
+        "row without a time that can be read: left out": 2,
+        "negative duration: read as unknown": 1,
+    }
+
+
+GOOD = "start,stop,what,gpu,id\n1,2,a,0,1\n"
+
+
+@pytest.mark.parametrize(
+    ("column_map", "message"),
+    [
+        ("table: kernle\ncolumns: {}\n", "table: no table 'kernle'. Did you mean 'kernel'?"),
+        ("table: kernel\ncolumns: {name: what}\n", "columns: lacks 'ts'"),
+        ("table: kernel\ncolumns: {ts: start, nmae: what}\n", "Did you mean 'name'?"),
+        ("table: kernel\ncolumns: {ts: start, rank: gpu}\n", "no such column to fill"),
+        ("table: kernel\ncolumns: {ts: begin}\n", "has no column 'begin'"),
+        ("table: kernel\ncolumns: {ts: {column: start, unit: h}}\n", "unit 'h' does not fit"),
+        ("table: kernel\ncolumns: {ts: start, name: {end: stop}}\n", "'end' is for 'dur' alone"),
+        ("table: kernel\ncolumns: {ts: {}}\n", "wants one of 'column', 'end' and 'value'"),
+        ("table: kernel\ncolumn: {ts: start}\n", "map.yaml: object"),
+        ("table: kernel\ncolumns: [ts]\n", "columns: expected `object`"),
+        ("table: span\ncolumns: {ts: start, input_shapes: what}\n", "holds lists"),
+        ("a: [", "not valid YAML"),
+    ],
+)
+def test_a_map_that_does_not_fit_is_one_clear_line(
+    column_map: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PastaError) as error:
+        imported(tmp_path, GOOD, column_map)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_map_for_what_has_no_columns_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(PastaError, match="is no CSV, Parquet or Arrow file"):
+        imported(tmp_path, b"SQLite format 3\0", KERNELS)
+
+
+def test_a_cut_file_keeps_what_is_before_the_cut(tmp_path: Path) -> None:
+    text = "what,start,stop,gpu,id\n" + "".join(f"k,{n},{n}.5,0,{n}\n" for n in range(1000))
+    trace = imported(tmp_path, text[: len(text) * 9 // 10], KERNELS)
+    kept = rows(trace, "kernel", "ts")
+    assert 880 < len(kept) < 1000
+    assert sum(losses(trace).values()) <= 1
+
+
+def test_many_batches_are_one_table(tmp_path: Path) -> None:
+    count = 200_000
+    frame = pl.DataFrame({"start": range(count), "what": ["k"] * count})
+    column_map = "table: kernel\ncolumns: {ts: start, name: what}\n"
+    trace = imported(tmp_path, frame.write_csv(), column_map)
+    found = trace.scan("kernel").select(pl.len(), pl.col("launch_id").n_unique()).collect().row(0)
+    assert found == (count, count)
