@@ -57,6 +57,34 @@ class Importer(Protocol):
         """
 
 
+class Completing(Importer, Protocol):
+    """An importer of files that tell more of a process that another file describes.
+
+    Its `read` refuses a file that comes alone.
+
+    Attributes:
+        completes: the importer of that other file.
+    """
+
+    completes: str
+
+    def process_of(self, source: Source) -> int | None:
+        """Return the pid of the process that the source is of; `None`: it does not say.
+
+        `source.chunks` must not be touched.
+        """
+
+    def complete(self, source: Source, part: PartWriter, losses: Losses) -> Mapping[str, Transform]:
+        """Add what the source tells to `part`, which is finished.
+
+        Returns:
+            Transforms of the tables that were appended to, which must not be of the part already.
+
+        Raises:
+            InputError: as `read` does.
+        """
+
+
 IMPORTERS: Registry[Importer] = Registry("importer", "pasta.collect.importers")
 
 I = TypeVar("I", bound=Importer)  # noqa: E741

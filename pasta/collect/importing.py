@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import polars as pl
 
 from pasta.collect.column_map import read_column_map
-from pasta.collect.importer import IMPORTERS, Imported, Importer
+from pasta.collect.completing import Part, part_of, rank_in_name
+from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer
 from pasta.collect.importers.mapped import Mapped
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Progress, Source, files_of, open_sources
@@ -26,7 +26,6 @@ from pasta.trace_merge import Transform
 from pasta.trace_writer import PartWriter, TraceWriter
 
 _DESCRIPTIVE = frozenset({"process", "thread", "device", "frame", "loss"})
-_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
 @dataclass
@@ -52,17 +51,6 @@ class ImportReport:
     first_ts: int | None = None
     last_ts: int | None = None
     warnings: list[str] = field(default_factory=list)
-
-
-@dataclass
-class _Part:
-    """One imported source."""
-
-    name: str
-    rank: int
-    told_by: str
-    writer: PartWriter
-    losses: Losses
 
 
 def import_trace(
@@ -175,7 +163,9 @@ def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
     name, found = known
     losses = Losses(f"import {name}", source.name)
     writer = PartWriter(folder)
-    _finish(writer, found.read(source, writer, losses), rank, losses)
+    imported = found.read(source, writer, losses)
+    _finish(writer, imported, rank, losses)
+    Part(source.name, name, rank, "", imported.pid, writer, [losses]).append_losses()
     return writer
 
 
@@ -186,7 +176,8 @@ class _Import:
         self._folder = folder
         self._mapped = mapped
         self._strict = strict
-        self._parts: list[_Part] = []
+        self._parts: list[Part] = []
+        self._completing = 0
         self._format = ""
         self._collectors: list[dict[str, Any]] = []
 
@@ -196,6 +187,11 @@ class _Import:
         )
         for source in open_sources(files, progress):
             self._add(source)
+        if self._completing:
+            for source in open_sources(files):
+                self._complete(source)
+        for part in self._parts:
+            part.append_losses()
         self._place_parts()
         report = self._report()
         trace.finish(
@@ -209,21 +205,41 @@ class _Import:
     def _add(self, source: Source) -> None:
         """Import one source into a folder of its own and sort it."""
         name, found = self._importer_of(source)
+        if _completes(found):
+            self._completing += 1
+            return
         if self._format not in ("", found.format):
             raise InputError(
                 f"{source.name}: is {found.format}, but the files before are {self._format};"
                 " import them one by one"
             )
         self._format = found.format
-        collector = f"import {name}"
-        if not self._parts:
-            self._collectors.append({"name": collector, "version": found.version})
-        losses = Losses(collector, source.name, strict=self._strict)
+        losses = self._losses_of(name, found, source)
         writer = PartWriter(self._folder / f".part-{len(self._parts)}")
         imported = found.read(source, writer, losses)
         rank, told_by = self._rank_of(source, imported)
         _finish(writer, imported, rank, losses)
-        self._parts.append(_Part(source.name, rank, told_by, writer, losses))
+        self._parts.append(Part(source.name, name, rank, told_by, imported.pid, writer, [losses]))
+
+    def _complete(self, source: Source) -> None:
+        """Add what a source tells to the part that it completes."""
+        name, found = self._importer_of(source)
+        if not _completes(found):
+            return
+        losses = self._losses_of(name, found, source)
+        if not self._parts:
+            found.read(source, PartWriter(self._folder / ".part-0"), losses)
+        part = part_of(source, found, self._parts)
+        transforms = found.complete(source, part.writer, losses)
+        part.writer.finish(_with_rank(transforms, part.rank))
+        part.losses.append(losses)
+        part.complete = True
+
+    def _losses_of(self, name: str, found: Importer, source: Source) -> Losses:
+        collector = {"name": f"import {name}", "version": found.version}
+        if collector not in self._collectors:
+            self._collectors.append(collector)
+        return Losses(f"import {name}", source.name, strict=self._strict)
 
     def _importer_of(self, source: Source) -> tuple[str, Importer]:
         if self._mapped is None:
@@ -236,11 +252,11 @@ class _Import:
 
     def _rank_of(self, source: Source, imported: Imported) -> tuple[int, str]:
         """Return the rank and what told it: the file, its name or the order of files."""
-        in_name = _RANK_IN_NAME.search(Path(source.name.rpartition(":")[2]).name)
+        in_name = rank_in_name(source)
         if imported.rank is not None:
             rank, told_by = imported.rank, "its content"
-        elif in_name:
-            rank, told_by = int(in_name[1]), "its name"
+        elif in_name is not None:
+            rank, told_by = in_name, "its name"
         else:
             rank, told_by = len(self._parts), "its place in the order of files"
         for other in self._parts:
@@ -279,9 +295,10 @@ class _Import:
             times = trace.scan("process").select(pl.col("started").min(), pl.col("ended").max())
             report.first_ts, report.last_ts = times.collect().row(0)
         report.warnings = [
-            f"{part.name}: {loss.reason}" + (f" ({loss.count} times)" if loss.count > 1 else "")
+            f"{losses.source}: {loss.reason}" + (f" ({loss.count} times)" if loss.count > 1 else "")
             for part in self._parts
-            for loss in part.losses
+            for losses in part.losses
+            for loss in losses
             if loss.damage
         ]
         if not set(report.rows) - _DESCRIPTIVE:
@@ -308,11 +325,13 @@ def _recognised(source: Source) -> tuple[str, Importer] | None:
 
 
 def _finish(writer: PartWriter, imported: Imported, rank: int, losses: Losses) -> None:
-    """Sort the tables of a part, and add what was lost of its source."""
+    """Sort the tables of a part."""
     writer.finish(_with_rank(imported.transforms, rank))
     losses.shift(imported.shift_ns)
-    writer.append("loss", losses.rows(rank, imported.pid))
-    writer.finish()
+
+
+def _completes(found: Importer) -> TypeGuard[Completing]:
+    return hasattr(found, "completes")
 
 
 def _with_rank(transforms: Mapping[str, Transform], rank: int) -> dict[str, Transform]:
