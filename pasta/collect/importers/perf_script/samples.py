@@ -44,6 +44,7 @@ class Samples:
         self._rows = Rows(part, "sample", *columns)
         self._stacks: dict[int, Stacks] = {}
         self._head: Head | None = None
+        self._pid = 0
         self._lines: list[str] = []
         self._frames: dict[str, Frame] = {}
         self._stack_ids: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -81,7 +82,7 @@ class Samples:
     def _begin(self, head: Head) -> None:
         pid = self._tasks.process_of(head)
         if not head.record:
-            self._head = head
+            self._head, self._pid = head, pid
             self._lines = [f"\t{head.rest}"] if head.rest.endswith(")") else []
         elif head.record.removeprefix(_OF_CPUS).startswith((_OUT, "OUT")):
             self._leave(pid, head, 0)
@@ -105,7 +106,7 @@ class Samples:
         head, self._head = self._head, None
         if head is None:
             return
-        pid = self._tasks.process_of(head)
+        pid = self._pid
         self.first_pid = self.first_pid or pid
         stack = self._stack_id(pid, tuple(self._lines))
         if head.event == _SWITCH:

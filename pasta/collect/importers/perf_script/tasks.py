@@ -34,9 +34,10 @@ class _Task:
     def seen(self, ts: int) -> None:
         if ts == 0:
             return
-        self.started = ts if self.started is None else min(self.started, ts)
-        if not self.over:
-            self.ended = ts if self.ended is None else max(self.ended, ts)
+        if self.started is None or ts < self.started:
+            self.started = ts
+        if self.ended is None or (ts > self.ended and not self.over):
+            self.ended = ts
 
 
 class Tasks:
@@ -107,12 +108,15 @@ class Tasks:
         self._losses.skip(_UNPRINTED, len(self._assumed - self._process_of.keys()))
 
     def _see(self, pid: int, tid: int, name: str, ts: int) -> None:
-        process = self._processes.setdefault(pid, _Task())
-        thread = self._threads.setdefault((pid, tid), _Task())
+        thread = self._threads.get((pid, tid))
+        if thread is None:
+            thread = self._threads[pid, tid] = _Task()
+            self._processes.setdefault(pid, _Task(name))
+        process = self._processes[pid]
         process.seen(ts)
         thread.seen(ts)
         thread.name = name
-        if pid == tid or not process.name:
+        if pid == tid:
             process.name = name
 
     def _start(self, pid: int, tid: int, parent: int, head: Head) -> None:
