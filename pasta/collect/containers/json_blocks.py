@@ -1,0 +1,235 @@
+"""Reading an array of objects inside a JSON document block by block, whole or damaged.
+
+The objects are decoded in blocks of some megabytes, cut where one ends and the next begins, so that
+memory does not depend on the size of the array. A sound block is decoded in one go. Only a block that
+fails is taken apart: what can be repaired is repaired, what cannot is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from pasta.collect.containers.json_repair import repaired, without_infinities
+from pasta.collect.containers.json_stream import BETWEEN, JsonStream
+
+_OBJECT_BYTES_MAX = 64 << 20
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_INCOMPLETE = "incomplete"
+_CLOSED = "closed"
+_NESTED_MAX = 64
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class Elements(Generic[E]):
+    """The objects of an array: how they are decoded, and told from one another.
+
+    Attributes:
+        decode: decodes a JSON array of them.
+        start: matches where one may start, as `{"ph":`.
+        following: matches the end of one and what stands before the next.
+        what: what messages call one.
+    """
+
+    decode: Callable[[bytes], list[E]]
+    start: re.Pattern[bytes]
+    following: re.Pattern[bytes]
+    what: str = "event"
+
+
+def elements_with(keys: bytes, decode: Callable[[bytes], list[E]], what: str) -> Elements[E]:
+    """Return elements that begin with one of `keys`, a pattern such as `ph|name`."""
+    start = rb'\{\s*"(?:' + keys + rb')"\s*:'
+    following = rb"\}\s*,\s*(?=" + start + rb")"
+    return Elements(decode, re.compile(start), re.compile(following), what)
+
+
+class ArrayBlocks(JsonStream):
+    """A stream that reads arrays of objects in blocks.
+
+    Attributes:
+        kept: the number of objects read so far.
+    """
+
+    kept = 0
+
+    def _read_array(self, elements: Elements[E]) -> Iterator[list[E]]:
+        """Read objects up to the closing bracket, which `complete` tells of, or to the seam."""
+        wanted = self._block_bytes
+        while True:
+            self._fill(wanted)
+            if not self._next_byte():
+                return
+            seam = self._seam_in_buffer(elements)
+            size = seam.start() + 1 if seam else self._block_size(elements)
+            if size == 0:
+                wanted = 2 * len(self._buffer)
+                if wanted > 2 * _OBJECT_BYTES_MAX:
+                    self._skip_to_next(elements)
+                    wanted = self._block_bytes
+                continue
+            final = self._ended and seam is None
+            next_start = self._offset + seam.end() if seam else None
+            found, rest, closed = self._decode_block(
+                elements, self._sound_text(self._buffer[:size])
+            )
+            self.kept += len(found)
+            self._drop(size, put_back=rest)
+            if found:
+                yield found
+            if closed:
+                self.complete = True
+                return
+            if next_start is not None and self._ends_at_seam(next_start, rest):
+                return
+            if final:
+                return
+            wanted = len(self._buffer) + self._block_bytes if rest else self._block_bytes
+
+    def _seam_in_buffer(self, elements: Elements[Any]) -> re.Match[bytes] | None:
+        """Return the boundary at which somebody else goes on, once it is in the buffer."""
+        del elements
+        return None
+
+    def _ends_at_seam(self, next_start: int, rest: bytes) -> bool:
+        """Tell whether reading ends at the seam, which the block has reached but for `rest`."""
+        del next_start, rest
+        return True
+
+    def _block_size(self, elements: Elements[Any]) -> int:
+        """Return how much of the buffer can be decoded; 0 if not even one object is whole."""
+        if self._ended:
+            return len(self._buffer.rstrip(BETWEEN))
+        return self._last_boundary(elements)
+
+    def _decode_block(self, elements: Elements[E], block: bytes) -> tuple[list[E], bytes, bool]:
+        """Decode the objects of `block`.
+
+        Returns:
+            The objects, the bytes after them, and whether the array was closed between the two.
+        """
+        text = b"[" + block + b"]"
+        try:
+            return elements.decode(text), b"", False
+        except msgspec.ValidationError:
+            return self._decode_pieces(elements, block)
+        except msgspec.DecodeError as error:
+            closed = _decode_closed(elements, text, error)
+        if closed is not None:
+            return *closed, True
+        finite, count = without_infinities(block)
+        if count:
+            place = f"byte {self._offset} or later"
+            self._losses.fault("inf or nan: read as null", count, where=place)
+            return self._decode_block(elements, finite)
+        return self._decode_pieces(elements, block)
+
+    def _decode_pieces(self, elements: Elements[E], block: bytes) -> tuple[list[E], bytes, bool]:
+        """Decode a damaged block one by one; arguments and result are `_decode_block`'s."""
+        gaps = list(elements.following.finditer(block))
+        starts = [0, *(gap.end() for gap in gaps)]
+        ends = [*(gap.start() + 1 for gap in gaps), len(block)]
+        found: list[E] = []
+        first = last = 0
+        while first < len(starts):
+            piece = block[starts[first] : ends[last]]
+            decoded, rest, problem = self._decode_piece(elements, piece)
+            found += decoded
+            if problem == _CLOSED:
+                return found, rest + block[ends[last] :], True
+            if problem == _INCOMPLETE:
+                if last + 1 < len(ends) and last - first < _NESTED_MAX:
+                    last += 1
+                    continue
+                if last + 1 == len(ends):
+                    return found, block[starts[first] :], False
+            if problem:
+                place = self._offset + starts[first]
+                self._losses.fault(
+                    f"damaged {elements.what}: left out", where=f"byte {place} ({problem})"
+                )
+                last = first
+            first = last = last + 1
+        return found, b"", False
+
+    def _decode_piece(self, elements: Elements[E], piece: bytes) -> tuple[list[E], bytes, str]:
+        """Decode one object, repaired if need be.
+
+        Returns:
+            The objects, the bytes after them, and the problem: empty, `_INCOMPLETE`, `_CLOSED` or
+            what is wrong.
+        """
+        problem = ""
+        for repair in (bytes, repaired):
+            text = repair(piece)
+            if repair is repaired and text == piece:
+                break
+            array = b"[" + text + b"]"
+            try:
+                found = elements.decode(array)
+            except msgspec.ValidationError as error:
+                return [], b"", str(error)
+            except msgspec.DecodeError as error:
+                closed = _decode_closed(elements, array, error)
+                if closed is not None:
+                    return *closed, _CLOSED
+                problem = problem or str(error)
+            else:
+                if repair is repaired:
+                    self._losses.fault(
+                        f"{elements.what} with control characters, bad escapes, inf or nan:"
+                        " repaired",
+                        where=f"byte {self._offset} or later",
+                    )
+                return found, b"", ""
+        try:
+            elements.decode(b"[" + piece)
+        except msgspec.DecodeError as error:
+            if "truncated" in str(error):
+                problem = _INCOMPLETE
+        return [], b"", problem
+
+    def _last_boundary(self, elements: Elements[Any]) -> int:
+        """Return where the last object that is followed by another ends; 0 if there is none."""
+        buffer = self._buffer
+        start = len(buffer)
+        while (start := buffer.rfind(b"{", 0, start)) > 0:
+            before = buffer[max(0, start - 256) : start].rstrip()
+            if not before.endswith(b",") or not elements.start.match(buffer, start):
+                continue
+            before = before[:-1].rstrip()
+            if before.endswith(b"}"):
+                return buffer.rfind(b"}", 0, start) + 1
+        return 0
+
+    def _skip_to_next(self, elements: Elements[Any]) -> None:
+        self._losses.fault(
+            f"no end of an {elements.what} within {_OBJECT_BYTES_MAX >> 20} MiB: left out",
+            where=f"byte {self._offset}",
+        )
+        following = elements.start.search(self._buffer, 1)
+        self._drop(following.start() if following else len(self._buffer))
+
+
+def _decode_closed(
+    elements: Elements[E], text: bytes, error: msgspec.DecodeError
+) -> tuple[list[E], bytes] | None:
+    """Decode `text` up to the bracket that closes the array, if `error` says that it has.
+
+    Returns:
+        The objects and the bytes after the bracket, less the last of `text`.
+    """
+    trailing = _TRAILING.search(str(error))
+    if trailing is None:
+        return None
+    end = text.rfind(b"]", 0, int(trailing[1]) - 1) + 1
+    try:
+        return elements.decode(text[:end]), text[end:-1]
+    except msgspec.DecodeError:
+        return None
