@@ -12,6 +12,7 @@ from pasta.schema import arrow_schema
 from pasta.trace_writer import PartWriter
 
 _BATCH_ROWS = 1 << 14
+_HELD_MAX = 1 << 16
 _LINE_MAX = (1 << 31) - 1
 
 
@@ -38,7 +39,8 @@ class Stacks:
     def __init__(self, part: PartWriter, pid: int = 0) -> None:
         self._part = part
         self._pid = pid
-        self._known: dict[tuple[Frame, ...], int] = {}
+        self._held: dict[tuple[Frame, ...], int] = {}
+        self._written: set[int] = set()
         self._stack_ids: list[int] = []
         self._depths: list[int] = []
         self._frames: list[Frame] = []
@@ -48,14 +50,22 @@ class Stacks:
         key = tuple(frames)
         if not key:
             return 0
-        if key not in self._known:
-            self._known[key] = stable_number("\0".join(map(repr, key)))
-            self._stack_ids += [self._known[key]] * len(key)
-            self._depths += range(len(key))
-            self._frames += key
-            if len(self._frames) >= _BATCH_ROWS:
-                self.flush()
-        return self._known[key]
+        if key not in self._held:
+            if len(self._held) >= _HELD_MAX:
+                self._held.clear()
+            self._held[key] = stable_number("\0".join(map(repr, key)))
+            self._write(self._held[key], key)
+        return self._held[key]
+
+    def _write(self, stack_id: int, frames: tuple[Frame, ...]) -> None:
+        if stack_id in self._written:
+            return
+        self._written.add(stack_id)
+        self._stack_ids += [stack_id] * len(frames)
+        self._depths += range(len(frames))
+        self._frames += frames
+        if len(self._frames) >= _BATCH_ROWS:
+            self.flush()
 
     def flush(self) -> None:
         """Write the frames of the stacks that are new since the last call."""
