@@ -53,6 +53,16 @@ def merge(folder: Path, table: str, transform: Transform | None) -> int:
     return sorted_files.rows
 
 
+def revise(file: Path, table: str, transform: Transform) -> None:
+    """Replace the rows of one finished file by what `transform` makes of them, in their order."""
+    frame = transform(pl.read_parquet(file, hive_partitioning=False, glob=False))
+    rows = conform(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    temporary = file.with_name(f".{file.name}")
+    with parquet_writer(temporary, table, compression="zstd") as writer:
+        writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+    temporary.rename(file)
+
+
 class _SortedFiles:
     """The finished files of one table."""
 

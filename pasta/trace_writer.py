@@ -30,6 +30,7 @@ from pasta.trace_merge import (
     conform,
     merge,
     parquet_writer,
+    revise,
 )
 
 ROW_GROUP_BYTES = 1 << 22
@@ -144,6 +145,11 @@ class PartWriter:
             part.unlink()
         self.rows[table] = 0
         self.append(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+    def revise(self, table: str, transform: Transform) -> None:
+        """Replace the rows of a finished table by what `transform` makes of them, file by file."""
+        for file in sorted((self.folder / table).glob("*.parquet")):
+            revise(file, table, transform)
 
     def flush(self) -> None:
         """Close the open files, so that a reader sees every row appended so far."""

@@ -14,6 +14,7 @@ from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
 
 _NEEDED = ["rank", "pid", "device", "ts", "event", "space", "address", "bytes", "object_id"]
 _DETAILS = ["tid", "stream", "stack_id"]
+_PLACELESS = "_placeless_object"
 
 
 def _in_order(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -26,10 +27,12 @@ def _in_order(rows: pl.LazyFrame) -> pl.LazyFrame:
 def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
     """Turn allocations and releases into one row for each allocation, from birth to death.
 
-    An allocation lives until its address is released in the same process, device and space.
+    An allocation lives until its address is released in the same process, device and space; where
+    no addresses are recorded, until its object is.
 
     Args:
-        memory: rows of the table `memory`; those without a time or an address do not count.
+        memory: rows of the table `memory`; those without a time, or without both an address and an
+            object, do not count.
 
     Returns:
         `trace` (where the input has it), `rank`, `pid`, `device`, `space`, `address`, `bytes`,
@@ -50,9 +53,11 @@ def lifetimes(memory: pl.DataFrame) -> pl.DataFrame:
     place = process_key(memory, within=["device", "space"])
     details = [name for name in _DETAILS if name in names(memory)]
     kinds = pl.col("event").is_in(["allocate", "release"])
-    events = memory.filter(kinds).drop_nulls(["ts", "address"])
+    placed = pl.col("address").is_not_null()
+    events = memory.filter(kinds, placed | (pl.col("object_id") > 0)).drop_nulls(["ts"])
+    events = events.with_columns(pl.when(~placed).then("object_id").alias(_PLACELESS))
     allocates = mask(events, pl.col("event") == "allocate")
-    _, (places,) = number_groups([*place, "address"], events)
+    _, (places,) = number_groups([*place, "address", _PLACELESS], events)
     events = events.select([*place, "address", "bytes", "object_id", "ts", *details])
     rows = _lives(events, match(places, integers(events, "ts"), allocates), allocates)
     columns = [*place, "address", "bytes", "object_id", "ts", "end", "dur"]

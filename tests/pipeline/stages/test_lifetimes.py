@@ -50,6 +50,20 @@ def test_an_address_is_used_again():
     assert found["tid"].to_list() == [7, 7, 7]
 
 
+def test_objects_without_addresses_live_until_they_are_released():
+    found = lifetimes(
+        memory(
+            (10, "allocate", None, 64, {"object_id": 5}),
+            (20, "allocate", None, 32, {"object_id": 6}),
+            (30, "release", None, 64, {"object_id": 5}),
+            (40, "release", None, 32, {"object_id": 6}),
+            (50, "allocate", None, 8, {"object_id": 0}),
+        )
+    )
+    assert brief(found) == [(None, 64, 5, 10, 30), (None, 32, 6, 20, 40)]
+    assert not found["replaced"].any()
+
+
 def test_a_release_without_allocation_began_before_the_trace():
     found = lifetimes(memory((5, "allocate", 1, 4), (9, "release", 2, 16), (7, "release", 3, 8)))
     assert brief(found, "address", "bytes", "ts", "end", "dur", "began_before") == [

@@ -28,15 +28,15 @@ BOUNDED = "operators whose overlapping views were too many to enumerate: unique 
 
 # What schemas do not say: who overwrites its operand without a look at it,
 # who takes only the shape of its operand, and who leaves its result as the allocator gave it.
-_OVERWRITES = frozenset(
+OVERWRITES = frozenset(
     [
         *("copy_", "fill_", "zero_", "_foreach_copy_", "_foreach_zero_"),
         *("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_"),
         *("random_", "uniform_"),
     ]
 )
-_SHAPE_ONLY = ("new_", "is_same_size", "sym_")
-_UNINITIALISED = frozenset(
+SHAPE_ONLY = ("new_", "is_same_size", "sym_")
+UNINITIALISED = frozenset(
     [
         *("empty", "empty_like", "empty_permuted", "empty_quantized", "empty_strided"),
         *("new_empty", "new_empty_strided"),
@@ -95,13 +95,13 @@ def signature(operator: Any) -> Signature:
 
     schema = operator._schema
     base = schema.name.partition("::")[2]
-    shape_only = base.startswith(_SHAPE_ONLY) or base.endswith("_like")
+    shape_only = base.startswith(SHAPE_ONLY) or base.endswith("_like")
     tensors = []
     for position, argument in enumerate(schema.arguments):
         if "Tensor" not in str(argument.type):
             continue
         written = argument.alias_info is not None and argument.alias_info.is_write
-        overwritten = written and (argument.is_out or base in _OVERWRITES)
+        overwritten = written and (argument.is_out or base in OVERWRITES)
         read = not (shape_only or overwritten)
         is_list = "List" in str(argument.type)
         tensors.append(Argument(position, argument.name, is_list, read, written))
@@ -109,7 +109,7 @@ def signature(operator: Any) -> Signature:
         schema.name,
         len(schema.arguments),
         tuple(tensors),
-        base not in _UNINITIALISED,
+        base not in UNINITIALISED,
         torch.Tag.inplace_view in operator.tags,
     )
 
