@@ -21,6 +21,8 @@ _RUNS_MAX = 1 << 14
 _HELD_MAX = 256 << 20
 _HELD_PER_BYTE, _HELD_PER_CONTAINER = 8, 64
 _DIGITS_MAX = 4000
+_PICKLERS_BATCH = 1000
+_TUPLE_MAX = 3
 _NAME_MAX = 100
 
 _COMPLETING = b"eu"
@@ -78,6 +80,7 @@ class Machine:
         self._lists = lists
         self._batch = batch
         self._runs: dict[bytes, list[Any]] = {}
+        self._watched: dict[int, Any] = {}
         self._held_from = 0
 
     def run(self) -> None:
@@ -138,7 +141,8 @@ class Machine:
     def _target(self) -> tuple[str, int] | None:
         """Return key and place of the list on top of the stack, if it is a chosen one."""
         stack, below = self.stack, self.below
-        if len(below) > 2 or type((below[0] if below else stack)[0]) is not dict:
+        bottom = below[0] if below else stack
+        if len(below) > 2 or not bottom or type(bottom[0]) is not dict:
             return None
         if len(below) < 2 and len(stack) > 1:
             key = stack[-2]
@@ -148,7 +152,7 @@ class Machine:
                 return stack[-3], len(key)
         if below and len(below[-1]) > 1 and type(below[-1][-1]) is list:
             key = below[-1][-2]
-            if self._is_outer(key):
+            if self._is_outer(key) and all(type(item) is list for item in stack):
                 return key, len(below[-1][-1]) + len(stack) - 1
         return None
 
@@ -160,7 +164,7 @@ class Machine:
         found = LIST_OF_REFERENCES.match(self.window.data, self.window.at)
         stack = self.stack
         if found and stack and type(stack[-1]) is list and self._target() is None:
-            stack[-1].extend(self._values_of(found[1]))
+            self._open(list).extend(self._values_of(found[1]))
             self.window.at = found.end()
             self._held_from += len(found[0])
             return
@@ -175,7 +179,7 @@ class Machine:
         if values is None:
             values = self.memo.fetch_list(run)
             for value in values:
-                self._refuse_open(value)
+                self._watch(value)
             if len(self._runs) >= _RUNS_MAX:
                 self._runs.clear()
             self._runs[run] = values
@@ -187,24 +191,31 @@ class Machine:
         self.stack = self.below.pop()
         return items, self._targets.pop()
 
-    def fetch(self, number: int) -> None:
-        """Push a value that came before."""
+    def fetch(self, number: int, *, as_text: bool = False) -> None:
+        """Push a value that came before; picklers of protocol 0 add to lists one by one."""
         value = self.memo.fetch(number)
-        if type(value) in (list, dict):
-            self._refuse_open(value)
+        self._watch(value, any_size=as_text)
         self.stack.append(value)
 
-    def _refuse_open(self, value: Any) -> None:
-        if any(value is stack[-1] for stack in self.below if stack):
+    def _watch(self, value: Any, *, any_size: bool = False) -> None:
+        """Remember a fetched container that may not be complete yet; picklers add by batches."""
+        if type(value) in (list, dict) and (any_size or len(value) % _PICKLERS_BATCH == 0):
+            self._watched[id(value)] = value
+
+    def _open(self, kind: type) -> Any:
+        """Return the container on the stack, to be added to: one fetched before holds itself."""
+        container = self.stack[-1]
+        if type(container) is not kind:
+            raise TypeError
+        if id(container) in self._watched:
             raise Refused("a value contains itself")
+        return container
 
     def append(self) -> None:
         """Add one item to a list, and hand the list's items out where they are many."""
         value = self.stack.pop()
-        container = self.stack[-1]
-        _refuse_chain(container, value)
-        if type(container) is not list:
-            raise TypeError
+        container = self._open(list)
+        _refuse_chain(value)
         container.append(value)
         if len(container) >= self._batch and (target := self._target()):
             self._hand_out(target, container.copy())
@@ -213,9 +224,7 @@ class Machine:
     def append_all(self) -> None:
         """Add the items since the mark to a list, or hand them out."""
         items, target = self.take_items()
-        container = self.stack[-1]
-        if type(container) is not list:
-            raise TypeError
+        container = self._open(list)
         if target is None:
             container.extend(items)
             return
@@ -225,18 +234,24 @@ class Machine:
     def set_item(self) -> None:
         """Add one key and its value to a dict."""
         value, key = self.stack.pop(), self.stack.pop()
-        _refuse_chain(self.stack[-1], value)
-        _fill(self.stack[-1], [key], [value])
+        _refuse_chain(value)
+        _fill(self._open(dict), [key], [value])
 
     def set_all(self) -> None:
         """Add the keys and values since the mark to a dict."""
         items, _ = self.take_items()
-        _fill(self.stack[-1], items[::2], items[1::2])
-        if len(self.stack) > self._batch and (
-            target := self._targets[-1] if self._targets else None
-        ):
-            self._hand_out(target, self.stack[:-1])
-            del self.stack[:-1]
+        _fill(self._open(dict), items[::2], items[1::2])
+        self._hand_out_records()
+
+    def _hand_out_records(self) -> None:
+        """Hand out the dicts that lie ready for a chosen list, but those that may be in a tuple."""
+        count = len(self.stack) - _TUPLE_MAX
+        if count < self._batch or count % self._batch or not self._targets:
+            return
+        target = self._targets[-1]
+        if target is not None and all(type(item) is dict and item for item in self.stack):
+            self._hand_out(target, self.stack[:count])
+            del self.stack[:count]
 
     def push(self, container: Any) -> None:
         """Push a container that costs memory."""
@@ -248,7 +263,7 @@ class Machine:
         items = self.stack[-count:]
         if len(items) < count:
             raise IndexError
-        _refuse_chain(None, items[0] if count == 1 else None)
+        _refuse_chain(items[0])
         del self.stack[-count:]
         self.push(tuple(items))
 
@@ -326,9 +341,7 @@ class Machine:
         raise Refused(f"holds {what}, which is no plain data; nothing of it was run")
 
 
-def _fill(container: Any, keys: list[Any], values: list[Any]) -> None:
-    if type(container) is not dict or len(keys) != len(values):
-        raise TypeError
+def _fill(container: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
     for key in keys:
         if type(key) is not str and not _is_key(key):
             raise TypeError
@@ -340,11 +353,9 @@ def _is_key(key: Any) -> bool:
     return all(type(part) in _KEYS for part in (key if type(key) is tuple else (key,)))
 
 
-def _refuse_chain(container: Any, value: Any) -> None:
-    """Refuse containers of one item each within one another, endlessly or nearly so."""
+def _refuse_chain(value: Any) -> None:
+    """Refuse containers of one item each within one another, where they are many."""
     for _ in range(_NESTED_MAX):
-        if value is container and container is not None:
-            raise Refused("a value contains itself")
         if type(value) not in (list, tuple, dict) or len(value) != 1:
             return
         value = next(iter(value.values() if type(value) is dict else value))
@@ -406,7 +417,7 @@ def _operations() -> list[Operation]:
         0x72: lambda machine: machine.memo.put(
             int.from_bytes(machine.window.take(4), "little"), machine.stack[-1]
         ),
-        0x67: lambda machine: machine.fetch(int(machine.window.line())),
+        0x67: lambda machine: machine.fetch(int(machine.window.line()), as_text=True),
         0x68: lambda machine: machine.fetch(machine.window.take(1)[0]),
         0x6A: lambda machine: machine.fetch(int.from_bytes(machine.window.take(4), "little")),
         0x80: lambda machine: machine.window.skip(1),

@@ -27,7 +27,7 @@ class PickleStream:
         file: the pickle, not compressed.
         losses: where damage is counted.
         lists: key of the outermost dict -> 1: the elements of its list are handed out; 2: those of
-            the lists in its list are.
+            the lists in its list are. These elements are dicts, or hold no lists.
         batch: hand out about so many at once.
 
     Attributes:
