@@ -27,7 +27,7 @@ from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, build_report
 from pasta.tools.report_check import check_report
-from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool
+from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool, shipped_tools
 from pasta.trace import Trace
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ def run_tool(
                 engine=running.name,
                 sources={source.name: str(source.trace.path) for source in sources},
                 notes=[*notes, *running.notes],
+                graph=graph,
             )
         build_report(report, config, sources, tables)
     except pl.exceptions.PolarsError as error:
@@ -158,6 +159,39 @@ def run_tool(
     if folder is not None:
         write_outputs({name: tables[name] for name in config.parquet}, folder)
     return report
+
+
+def report(
+    traces: Sequence[TraceLike], *, engine: str = "auto"
+) -> tuple[list[Report], dict[str, str]]:
+    """Run every shipped tool on the traces.
+
+    Args:
+        traces: traces or trace files, as one set.
+        engine: `auto`, `cpu`, `gpu` or `dask`.
+
+    Returns:
+        The reports of the tools that the traces can feed, and why the others were left out.
+    """
+    opened = [_as_trace(given) for given in traces]
+    reports, left_out = [], {}
+    for name in shipped_tools():
+        if missing := _missing(name, opened):
+            left_out[name] = missing
+        else:
+            reports.append(run(name, opened, engine=engine))
+    return reports, left_out
+
+
+def _missing(tool: str, traces: Sequence[Trace]) -> str:
+    """Return what a tool needs that traces lack; empty if nothing."""
+    config, graph = check(tool)
+    inputs = graph.inputs.values()
+    if config.inputs and any(given.run for given in inputs):
+        return "it compares runs that have names"
+    required = dict.fromkeys(given.table for given in inputs if not given.optional)
+    lacking = [table for table in required if not all(trace.has(table) for trace in traces)]
+    return f"no table {', '.join(lacking)}" if lacking else ""
 
 
 def collectors_of(tool: str, parameters: Mapping[str, Any] | None = None) -> dict[str, str]:

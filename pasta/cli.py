@@ -22,22 +22,17 @@ from pasta.cli_collect import (
     record,
     with_collect_options,
 )
+from pasta.cli_report import FORMATS, print_report, report_command
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pasta.pipeline.engines.base import EngineOptions, OffGpu
-    from pasta.tools.report import Report
 
 if not hasattr(pasta, "__version__"):
     sys.exit(
         "pasta: google-pasta was installed over pasta-trace, and both own the module name 'pasta';"
         " remove it: pip uninstall google-pasta, then reinstall pasta-trace"
     )
-
-PLAIN_WIDTH = 120
-"""Width of tables where the output is no terminal."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -58,6 +53,7 @@ def cli(*, debug: bool) -> None:
 
 cli.add_command(collect)
 cli.add_command(control)
+cli.add_command(report_command)
 
 
 @cli.group()
@@ -93,7 +89,8 @@ _run_options: list[Callable[[Any], Any]] = [
         help="Folder for Parquet outputs, and for the trace of a command.",
     ),
     click.option(
-        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+        "--format", "form", type=FORMATS, default="text", show_default=True,
+        help="How to report; html writes a page, TOOL.html, into --out or here.",
     ),
     with_collect_options,
     click.argument("command", nargs=-1, type=click.UNPROCESSED),
@@ -159,7 +156,7 @@ def _run(
         out=out,
         parameters=_pairs(settings, "--set"),
     )
-    _print_report(report, form)
+    print_report(report, form, out)
     if out is not None and form == "text":
         click.echo(f"Parquet outputs in {out}")
 
@@ -202,19 +199,8 @@ def _run_command(
             raise
         _complain(f"{error} (the program failed: {recorded.end})")
         sys.exit(code)
-    _print_report(report, form)
+    print_report(report, form, out)
     sys.exit(code)
-
-
-def _print_report(report: Report, form: str) -> None:
-    if form == "json":
-        from pasta.tools.json import render_json
-
-        click.echo(render_json(report))
-        return
-    from pasta.tools.text import print_report
-
-    print_report(report, _console())
 
 
 @pipeline.command("check")
@@ -287,7 +273,7 @@ def import_command(
         report = api.import_files(
             files, out, strict=strict, column_map=column_map, progress=progress.update
         )
-    _print_report(report, "text")
+    print_report(report, "text")
 
 
 @cli.group()
@@ -304,7 +290,7 @@ def trace_info(path: str, form: str) -> None:
     """Show what a trace holds: rows per table and rank, how it was recorded, its losses."""
     from pasta import api
 
-    _print_report(api.run("summary", path), form)
+    print_report(api.run("summary", path), form)
 
 
 @trace.command("join")
@@ -381,19 +367,6 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
             raise PastaError(f"{option} {item}: '{name}' is given twice")
         pairs[name] = value
     return pairs
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    class PipeConsole(Console):
-        """A console that tells its caller when nobody reads any more."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return PipeConsole(width=width, highlight=False, emoji=False)
 
 
 class _Progress:

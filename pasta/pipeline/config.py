@@ -11,6 +11,7 @@ from typing import Any
 
 from pasta.errors import ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
+from pasta.pipeline.charts import CHARTS, ROLES
 from pasta.schema import TABLES
 from pasta.yaml_text import read_yaml_file
 
@@ -18,12 +19,11 @@ CONFIG_VERSION = 1
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {"tool", "trace", "runs", "engine", "workers", "scheduler", "off_gpu", "out"}
-_CHARTS = {"bar": {"x", "y"}, "line": {"x", "y"}, "heatmap": {"x", "y", "value"}}
 _REPORT_KINDS = {
     "finding": {"finding", "from", "row", "when"},
     "facts": {"facts"},
     "table": {"table", "title", "columns", "limit"},
-    "chart": {"chart", "from", "x", "y", "value", "title", "limit"},
+    "chart": {"chart", "from", "title", "limit", "columns", "log", *ROLES},
     "note": {"note"},
 }
 
@@ -219,8 +219,8 @@ def _report_item(value: Any, path: str) -> ReportItem:
     kind = kinds[0]
     _known_keys(options, _REPORT_KINDS[kind], path)
     needed = {kind} | ({"from"} if kind in ("finding", "chart") else set())
-    needed |= _axes(options, path) if kind == "chart" else set()
-    for key in needed | (options.keys() & {"title", "from"}):
+    needed |= _roles(options, path) if kind == "chart" else set()
+    for key in needed | (options.keys() & {"title", "from", *ROLES}):
         _text(options.get(key), f"{path}.{key}")
     if "row" in options:
         _integer(options["row"], f"{path}.row", least=0)
@@ -232,16 +232,21 @@ def _report_item(value: Any, path: str) -> ReportItem:
     return ReportItem(kind, options, path)
 
 
-def _axes(options: Mapping[str, Any], path: str) -> set[str]:
-    """Return what a chart of its kind shows."""
-    kind = options["chart"]
-    if kind not in _CHARTS:
-        *others, last = _CHARTS
-        problem = f"expected {', '.join(others)} or {last}, got {shown(kind)}"
+def _roles(options: Mapping[str, Any], path: str) -> set[str]:
+    """Return what a chart of its kind must name."""
+    name = options["chart"]
+    kind = CHARTS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        *others, last = CHARTS
+        problem = f"expected {', '.join(others)} or {last}, got {shown(name)}"
         raise ConfigError(f"{path}.chart", problem)
-    if "value" in options and "value" not in _CHARTS[kind]:
-        raise ConfigError(f"{path}.value", f"a {kind} chart has no value beside x and y")
-    return _CHARTS[kind]
+    for key in options.keys() & {"columns", "log", *ROLES} - kind.keys:
+        raise ConfigError(f"{path}.{key}", f"a {name} chart has no {key}")
+    if kind.columns and len(_list(options.get("columns"), f"{path}.columns")) < 2:
+        raise ConfigError(f"{path}.columns", f"a {name} chart shows two columns or more")
+    if not isinstance(options.get("log", False), bool):
+        raise ConfigError(f"{path}.log", f"expected true or false, got {shown(options['log'])}")
+    return set(kind.roles)
 
 
 def _each(value: Any, path: str, read: Any) -> dict[str, Any]:

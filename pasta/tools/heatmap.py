@@ -21,7 +21,8 @@ def print_heatmap(part: ChartPart, console: Console) -> None:
 
     Values of `y` that do not occur take no room, as the addresses between allocations.
     """
-    rows = part.rows.select(part.columns).drop_nulls().filter(pl.col(part.value) > 0)
+    named = {role: pl.col(part.column(role)) for role in ("x", "y", "value")}
+    rows = part.rows.select(**named).drop_nulls().filter(pl.col("value") > 0)
     if rows.height == 0:
         console.print(Text("no rows", style="italic"))
         return
@@ -31,25 +32,26 @@ def print_heatmap(part: ChartPart, console: Console) -> None:
     for row, label in enumerate(labels):
         shades = [_shade(cells.get((row, column)), smallest, largest) for column in range(width)]
         console.print(Text(f"{label} {''.join(shades).rstrip()}"))
-    ends = [human(value, part.value) for value in (smallest, largest)]
-    scale = f"{_SHADES[0]} from {ends[0]}, {_SHADES[-1]} up to {ends[1]} {part.value}, logarithmic"
-    console.print(Text(f"{scale}; {part.x} from left to right", style="dim"))
+    value = part.column("value")
+    ends = [human(end, value) for end in (smallest, largest)]
+    scale = f"{_SHADES[0]} from {ends[0]}, {_SHADES[-1]} up to {ends[1]} {value}, logarithmic"
+    console.print(Text(f"{scale}; {part.column('x')} from left to right", style="dim"))
 
 
 def _binned(
     rows: pl.DataFrame, part: ChartPart, width: int
 ) -> tuple[list[str], dict[tuple[int, int], float]]:
     """Return the label of each row, and the sum in each (row, column)."""
-    values = rows[part.y].unique().sort()
+    values = rows["y"].unique().sort()
     per_row = -(-len(values) // MOST_ROWS)
-    labels = [human(value, part.y) for value in values.gather_every(per_row)]
+    labels = [human(value, part.column("y")) for value in values.gather_every(per_row)]
     longest = max(map(len, labels))
-    offset = pl.col(part.x) - pl.col(part.x).min()
+    offset = pl.col("x") - pl.col("x").min()
     span, columns = offset.max() + 1, max(10, width - longest - 1)
     column = (offset * pl.min_horizontal(span, columns) // span).cast(pl.Int64)
-    place = pl.col(part.y).replace_strict(values, range(len(values)), return_dtype=pl.Int64)
-    located = rows.select(part.value, row=place // per_row, column=column)
-    summed = located.group_by("row", "column").agg(pl.col(part.value).sum())
+    place = pl.col("y").replace_strict(values, range(len(values)), return_dtype=pl.Int64)
+    located = rows.select("value", row=place // per_row, column=column)
+    summed = located.group_by("row", "column").agg(pl.col("value").sum())
     cells = {(row, column): value for row, column, value in summed.iter_rows()}
     return [label.rjust(longest) for label in labels], cells
 

@@ -30,7 +30,8 @@ def _chart(part: ChartPart) -> dict[str, Any]:
     rows = part.rows.select(part.columns)
     if part.kind == "bar":
         rows = rows.head(part.limit)
-    return {"kind": part.kind, "title": part.title, "columns": rows.to_dict(as_series=False)}
+    columns = rows.to_dict(as_series=False)
+    return {"kind": part.kind, "title": part.title, "roles": part.roles, "columns": columns}
 
 
 def _finite(value: Any) -> Any:

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import polars as pl
 
 from pasta.errors import ConfigError
+from pasta.pipeline.charts import ROLES
 from pasta.pipeline.config import ReportItem, ToolConfig
 from pasta.pipeline.expressions import parse
+from pasta.pipeline.graph import Graph
 from pasta.pipeline.run import Source
 from pasta.registry import Registry
 from pasta.tools.units import fill_template
@@ -38,24 +40,34 @@ class TablePart:
 
 @dataclass(frozen=True)
 class ChartPart:
-    """A chart of the report.
+    """A chart of the report; `pasta.pipeline.charts` has the kinds.
 
-    `line`, or the first `limit` rows as `bar`, of `y` over `x`; or `heatmap`, of the sums of `value`
-    at each `x` and `y`.
+    Attributes:
+        kind: of the chart.
+        title: above it.
+        rows: what it shows, of bars the first `limit`.
+        roles: what each role, such as `x`, is played by: a column, or for `columns` several.
+        limit: the most bars.
+        log: whether its axes are logarithmic.
     """
 
     kind: str
     title: str
     rows: pl.DataFrame
-    x: str
-    y: str
+    roles: Mapping[str, str | Sequence[str]]
     limit: int = 20
-    value: str = ""
+    log: bool = False
 
     @property
     def columns(self) -> list[str]:
         """The columns it shows."""
-        return [self.x, self.y, self.value] if self.value else [self.x, self.y]
+        played = self.roles.values()
+        listed = [[one] if isinstance(one, str) else one for one in played]
+        return list(dict.fromkeys(column for columns in listed for column in columns))
+
+    def column(self, role: str) -> str:
+        """Return the column that plays a role; empty where none does."""
+        return str(self.roles.get(role, ""))
 
 
 @dataclass
@@ -73,6 +85,7 @@ class Report:
         parts: tables and charts in the order in which they are shown.
         losses: what the traces lost: collector, reason, count.
         notes: remarks such as which trace was taken.
+        graph: the stages that made it; `None`: not known.
     """
 
     tool: str
@@ -85,6 +98,7 @@ class Report:
     parts: list[TablePart | ChartPart] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    graph: Graph | None = None
 
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -164,11 +178,11 @@ def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
 
 def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
     options = item.options
-    title = options.get("title", f"{options['y']} by {options['x']}")
-    title = fill_template(title, {}, item.path, report.parameters)
-    rows, limit = tables[options["from"]], options.get("limit", 20)
-    x, y, value = options["x"], options["y"], options.get("value", "")
-    report.parts.append(ChartPart(options["chart"], title, rows, x, y, limit, value))
+    roles = {role: options[role] for role in (*ROLES, "columns") if role in options}
+    title = options.get("title", " by ".join(options[r] for r in ("y", "x") if r in options))
+    title = fill_template(title or options["from"], {}, item.path, report.parameters)
+    rows, limit, log = tables[options["from"]], options.get("limit", 20), options.get("log", False)
+    report.parts.append(ChartPart(options["chart"], title, rows, roles, limit, log))
 
 
 def _add_note(report: Report, item: ReportItem, _tables: Mapping[str, pl.DataFrame]) -> None:

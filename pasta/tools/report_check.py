@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.charts import CHARTS
 from pasta.pipeline.config import ReportItem, ToolConfig
 from pasta.pipeline.expressions import parse
 from pasta.tools.report import REPORT_FUNCTIONS
@@ -61,18 +62,25 @@ def _check_condition(item: ReportItem, schema: pl.Schema, parameters: Mapping[st
 
 
 def _check_axes(item: ReportItem, schema: pl.Schema) -> None:
-    seen: set[str] = set()
-    for axis in ("x", "y", "value"):
-        path, column = f"{item.path}.{axis}", item.options.get(axis)
+    kind = CHARTS[item.options["chart"]]
+    shown: dict[str, str] = {}
+    for role in (*kind.roles, *kind.optional):
+        path, column = f"{item.path}.{role}", item.options.get(role)
         if column is None:
             continue
         _check_column(column, path, schema)
-        numeric = schema[column].is_numeric()
-        if not numeric and (axis != "x" or item.options["chart"] != "bar"):
-            raise ConfigError(path, f"expected numbers, but '{column}' is {schema[column]}")
-        if column in seen:
-            raise ConfigError(path, "both axes show the same column")
-        seen.add(column)
+        _check_number(column, path, schema, wanted=kind.is_number(role))
+        if column in shown and role in kind.roles:
+            raise ConfigError(path, f"shows '{column}', as {shown[column]} does")
+        shown[column] = role
+    if kind.columns:
+        for position, column in enumerate(item.options["columns"]):
+            _check_number(column, f"{item.path}.columns[{position}]", schema, wanted=True)
+
+
+def _check_number(column: str, path: str, schema: pl.Schema, *, wanted: bool) -> None:
+    if wanted and not schema[column].is_numeric():
+        raise ConfigError(path, f"expected numbers, but '{column}' is {schema[column]}")
 
 
 def _check_column(column: str, path: str, schema: pl.Schema) -> None:

@@ -148,14 +148,15 @@ def _print_chart(part: ChartPart, console: Console) -> None:
         _print_bars(part, console)
     elif part.kind == "heatmap":
         print_heatmap(part, console)
-    else:
+    elif part.kind == "line":
         _print_line(part, console)
+    else:
+        console.print(Text(f"a {part.kind} chart: --format html draws it", style="dim"))
 
 
 def _print_bars(part: ChartPart, console: Console) -> None:
-    rows = part.rows.select(
-        part.x, pl.col(part.y).cast(pl.Float64).fill_nan(None).alias("bar"), part.y
-    )
+    x, y = part.column("x"), part.column("y")
+    rows = part.rows.select(x, pl.col(y).cast(pl.Float64).fill_nan(None).alias("bar"), y)
     rows = rows.head(part.limit)
     largest = max((abs(v) for v in rows["bar"].to_list() if v is not None), default=0) or 1
     table = Table(show_header=False, box=None, padding=(0, 1, 0, 0))
@@ -164,7 +165,7 @@ def _print_bars(part: ChartPart, console: Console) -> None:
     table.add_column(justify="right", no_wrap=True)
     for label, share, value in rows.iter_rows():
         bar = _bar(abs(share or 0) / largest, 30)
-        table.add_row(Text(human(label, part.x)), Text(bar), Text(human(value, part.y)))
+        table.add_row(Text(human(label, x)), Text(bar), Text(human(value, y)))
     console.print(table)
     if part.rows.height > part.limit:
         console.print(Text(f"{part.limit} of {part.rows.height:,} rows", style="dim"))
@@ -177,21 +178,22 @@ def _bar(share: float, width: int) -> str:
 
 def _print_line(part: ChartPart, console: Console) -> None:
     """Draw the largest value of each of as many slices of `x` as fit the width."""
-    rows = part.rows.select(part.x, part.y).drop_nulls().drop_nans().sort(part.x)
+    x, y = part.column("x"), part.column("y")
+    rows = part.rows.select(x, y).drop_nulls().drop_nans().sort(x)
     if rows.height == 0:
         console.print(Text("no rows", style="italic"))
         return
     width = max(10, min(console.width, 100) - 2)
-    first, last = rows[part.x][0], rows[part.x][-1]
-    slices = ((pl.col(part.x) - first) * (width - 1)) // ((last - first) or 1)
-    largest = dict(rows.group_by(slices.alias("slice")).agg(pl.col(part.y).max()).iter_rows())
+    first, last = rows[x][0], rows[x][-1]
+    slices = ((pl.col(x) - first) * (width - 1)) // ((last - first) or 1)
+    largest = dict(rows.group_by(slices.alias("slice")).agg(pl.col(y).max()).iter_rows())
     top = max(largest.values()) or 1
     line, value = [], 0
     for position in range(width):
         value = largest.get(position, value)
         line.append(_SPARKS[min(7, max(0, int(value * 8 / top)))])
     console.print(Text("".join(line)))
-    console.print(Text(f"top of the chart: {human(max(largest.values()), part.y)}", style="dim"))
+    console.print(Text(f"top of the chart: {human(max(largest.values()), y)}", style="dim"))
 
 
 def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:

@@ -15,7 +15,8 @@ from pasta.tools.text import print_report
 
 
 def report(rows):
-    part = ChartPart("heatmap", "Heat", rows, "window", "address", value="accesses")
+    roles = {"x": "window", "y": "address", "value": "accesses"}
+    part = ChartPart("heatmap", "Heat", rows, roles)
     return Report("t", "About.", {}, "cpu", {}, parts=[part])
 
 
@@ -55,5 +56,6 @@ def test_json_has_the_cells():
     assert chart == {
         "kind": "heatmap",
         "title": "Heat",
+        "roles": {"x": "window", "y": "address", "value": "accesses"},
         "columns": {"window": [0, 1], "address": [32, 32], "accesses": [7, 8]},
     }

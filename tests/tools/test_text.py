@@ -52,8 +52,8 @@ def test_rows_beyond_the_limit_are_counted():
 
 def test_charts_scale_to_the_largest():
     rows = pl.DataFrame({"x": [0, 1, 2], "y": [0, 50, 100]})
-    line = text_of(ChartPart("line", "Line", rows, "x", "y"), 80)
+    line = text_of(ChartPart("line", "Line", rows, {"x": "x", "y": "y"}), 80)
     assert "▁" in line
     assert "█" in line
-    bars = text_of(ChartPart("bar", "Bars", rows, "x", "y"), 80)
+    bars = text_of(ChartPart("bar", "Bars", rows, {"x": "x", "y": "y"}), 80)
     assert bars.count("█") == 30 + 15

@@ -1,0 +1,84 @@
+"""Reports of tools on the command line: as text, as JSON, and as HTML pages; `pasta report`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pasta.errors import PastaError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pasta.tools.report import Report
+
+PLAIN_WIDTH = 120
+"""Columns of the text where the output is no terminal."""
+
+FORMATS = click.Choice(["text", "json", "html"])
+
+
+def print_report(report: Report, form: str, out: Path | None = None) -> None:
+    """Print a report, or write it as `TOOL.html` into `out` and say where."""
+    if form == "html":
+        page = (out or Path()) / f"{report.tool}.html"
+        write_page([report], page, title=report.tool)
+        click.echo(str(page))
+    elif form == "json":
+        from pasta.tools.json import render_json
+
+        click.echo(render_json(report))
+    else:
+        from pasta.tools.text import print_report
+
+        print_report(report, console())
+
+
+def write_page(reports: Sequence[Report], page: Path, *, title: str) -> None:
+    """Write reports as one HTML file, under a temporary name until it is complete."""
+    from pasta.tools.html import made_by, render_page
+
+    text = render_page(reports, title=title, made=made_by(shlex.join(["pasta", *sys.argv[1:]])))
+    temporary = page.with_name(f".{page.name}")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.rename(page)
+    except OSError as error:
+        raise PastaError(f"{page}: cannot be written ({error.strerror})") from error
+
+
+def console() -> Console:
+    """Return what text reports are printed on."""
+    from rich.console import Console
+
+    class PipeConsole(Console):
+        """A console that tells its caller when nobody reads any more."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return PipeConsole(width=width, highlight=False, emoji=False)
+
+
+@click.command("report")
+@click.argument("traces", nargs=-1, required=True, metavar="DIR|FILE...")
+@click.option(
+    "-o", "--out", required=True, type=click.Path(path_type=Path), help="The page, as report.html."
+)
+@click.option("--engine", default="auto", show_default=True, help="auto, cpu, gpu or dask.")
+def report_command(traces: Sequence[str], out: Path, engine: str) -> None:
+    """Run every shipped tool that the traces can feed, and write one HTML page of all."""
+    from pasta import api
+
+    reports, left_out = api.report(list(traces), engine=engine)
+    write_page(reports, out, title=", ".join(Path(trace).name for trace in traces))
+    for tool, why in left_out.items():
+        click.echo(f"{tool}: left out, {why}")
+    click.echo(f"{out}: {len(reports)} tools")

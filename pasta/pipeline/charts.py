@@ -1,0 +1,50 @@
+"""The kinds of charts that a report may hold, and what each shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ChartKind:
+    """A kind of chart.
+
+    Attributes:
+        roles: what it shows, each a column: name -> whether it is a number.
+        optional: what it may show beside, likewise.
+        columns: whether it shows any number of columns of numbers, listed under `columns`.
+        log: whether `log: true` makes its axes logarithmic.
+    """
+
+    roles: Mapping[str, bool] = field(default_factory=dict)
+    optional: Mapping[str, bool] = field(default_factory=dict)
+    columns: bool = False
+    log: bool = False
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys that it takes in YAML."""
+        keys = {*self.roles, *self.optional}
+        return keys | ({"columns"} if self.columns else set()) | ({"log"} if self.log else set())
+
+    def is_number(self, role: str) -> bool:
+        """Tell whether what plays a role must be a number."""
+        return self.roles.get(role, self.optional.get(role, False))
+
+
+CHARTS = {
+    "bar": ChartKind({"x": False, "y": True}, {"series": False}),
+    "line": ChartKind({"x": True, "y": True}, {"series": False}),
+    "heatmap": ChartKind({"x": True, "y": True, "value": True}),
+    "scatter": ChartKind({"x": True, "y": True}, {"label": False, "series": False}, log=True),
+    "interval": ChartKind(
+        {"x": True, "value": True, "y": False}, {"label": False, "series": False}
+    ),
+    "flame": ChartKind({"x": False, "y": True}),
+    "parallel": ChartKind({}, {"label": False, "series": False}, columns=True),
+}
+"""By name: `bar`s and `line`s of y over x; `heatmap`, sums of value at x and y; `scatter`, points; `interval`s that
+begin at x, are as long as value and lie on lane y; `flame`, y of call paths x (frames from the outermost in,
+joined by semicolons); `parallel`, a line through the columns of each row."""
+ROLES = sorted({role for kind in CHARTS.values() for role in (*kind.roles, *kind.optional)})

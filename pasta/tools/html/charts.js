@@ -1,0 +1,269 @@
+"use strict";
+// Charts of every kind in pasta/pipeline/charts.py, drawn by ECharts.
+
+const MOST_FLAME_DEPTH = 60;
+
+function axisOf(part, role, extra = {}) {
+  const column = part.columns[part.roles[role]];
+  const { numbers, unit, since } = axisNumbers(column);
+  const name = since === null ? column.heading : `${column.heading} since the first`;
+  const label = { formatter: (value) => human(value, { kind: "number", unit }) };
+  return {
+    column, numbers, unit,
+    axis: { type: "value", name, nameLocation: "middle", nameGap: 34, axisLabel: label, scale: true, ...extra },
+  };
+}
+
+function categoriesOf(column) {
+  const texts = column.cells.map((cell) => human(cell, column));
+  const names = [...new Set(texts)];
+  const places = new Map(names.map((name, place) => [name, place]));
+  return { names, places: texts.map((text) => places.get(text)) };
+}
+
+function tooltipOf(part, row) {
+  const lines = Object.values(part.columns).map((column) =>
+    element("div", {}, element("span", { className: "dim", textContent: `${column.heading}: ` }),
+      shortened(human(column.cells[row], column), 120)));
+  return element("div", {}, ...lines);
+}
+
+// Returns the rows of each series: all of them where no column tells series apart.
+function seriesOf(part) {
+  const rows = Array.from({ length: part.rows }, (_, row) => row);
+  const column = part.columns[part.roles.series];
+  if (!column) return [{ name: "", rows }];
+  const { names, places } = categoriesOf(column);
+  return names.map((name, place) => ({ name, rows: rows.filter((row) => places[row] === place) }));
+}
+
+function common(part, series) {
+  return {
+    backgroundColor: "transparent",
+    animation: false,
+    aria: { enabled: true, label: { description: part.title } },
+    grid: { left: 16, right: 24, top: 30, bottom: 56, containLabel: true },
+    tooltip: { confine: true, formatter: (item) => (item.value?.row === undefined && item.data?.row === undefined ? "" : tooltipOf(part, item.data.row)) },
+    legend: series.length > 1 ? { type: "scroll", top: 0 } : undefined,
+    toolbox: { right: 8, feature: { saveAsImage: { title: "save" } } },
+    series,
+  };
+}
+
+function zoom(...axes) {
+  return axes.map((axis) => ({ type: "inside", [axis]: 0, filterMode: "none" }));
+}
+
+function barChart(part) {
+  const y = axisOf(part, "y");
+  const x = categoriesOf(part.columns[part.roles.x]);
+  const series = seriesOf(part).map(({ name, rows }) => ({
+    type: "bar", name, data: rows.map((row) => ({ value: [y.numbers[row], x.places[row]], row })),
+  }));
+  const lanes = { type: "category", data: x.names, inverse: true, axisLabel: { formatter: (name) => shortened(name, 40) } };
+  return { ...common(part, series), xAxis: { ...y.axis, scale: false }, yAxis: lanes };
+}
+
+function pointChart(part, kind) {
+  const type = part.log ? { type: "log", scale: undefined } : {};
+  const [x, y] = [axisOf(part, "x", type), axisOf(part, "y", kind === "line" ? { scale: false } : type)];
+  const usable = (row) => x.numbers[row] !== null && y.numbers[row] !== null
+    && (!part.log || (x.numbers[row] > 0 && y.numbers[row] > 0));
+  const series = seriesOf(part).map(({ name, rows }) => {
+    const shown = rows.filter(usable);
+    if (kind === "line") shown.sort((left, right) => x.numbers[left] - x.numbers[right]);
+    const data = shown.map((row) => ({ value: [x.numbers[row], y.numbers[row]], row }));
+    const line = { step: "end", showSymbol: shown.length < 200, sampling: "lttb", areaStyle: { opacity: 0.12 } };
+    return { type: kind, name, data, symbolSize: 7, ...(kind === "line" ? line : { large: shown.length > 5000 }) };
+  });
+  return { ...common(part, series), xAxis: x.axis, yAxis: y.axis, dataZoom: zoom("xAxisIndex") };
+}
+
+function heatmapChart(part) {
+  const sorted = (column) => {
+    const { names, places } = categoriesOf(column);
+    const first = new Map();
+    column.cells.forEach((cell, row) => { if (!first.has(places[row])) first.set(places[row], cell); });
+    const order = names.map((_, place) => place).sort((left, right) =>
+      (column.kind === "whole" ? compareWhole(first.get(left), first.get(right)) : first.get(left) - first.get(right)));
+    const rank = new Map(order.map((place, index) => [place, index]));
+    return { names: order.map((place) => names[place]), places: places.map((place) => rank.get(place)) };
+  };
+  const [xs, ys] = ["x", "y"].map((role) => sorted(part.columns[part.roles[role]]));
+  const value = part.columns[part.roles.value];
+  const sums = new Map();
+  value.cells.forEach((cell, row) => {
+    if (cell === null || Number(cell) <= 0) return;
+    const key = `${xs.places[row]} ${ys.places[row]}`;
+    const known = sums.get(key) ?? { sum: 0, row };
+    sums.set(key, { sum: known.sum + Number(cell), row: known.row });
+  });
+  const data = [...sums].map(([key, { sum, row }]) => ({ value: [...key.split(" ").map(Number), Math.log10(sum)], row }));
+  const logs = data.map((cell) => cell.value[2]);
+  const [low, high] = logs.reduce(([a, b], log) => [Math.min(a, log), Math.max(b, log)], [Infinity, -Infinity]);
+  const heading = (role) => part.columns[part.roles[role]].heading;
+  return {
+    ...common(part, [{ type: "heatmap", data, progressive: 5000 }]),
+    grid: { left: 16, right: 110, top: 16, bottom: 48, containLabel: true },
+    xAxis: { type: "category", data: xs.names, name: heading("x"), nameLocation: "middle", nameGap: 30 },
+    yAxis: { type: "category", data: ys.names, name: heading("y") },
+    visualMap: {
+      min: low, max: high === low ? low + 1 : high, calculable: true, right: 0, top: "middle", precision: 2,
+      inRange: { color: ["#e4eef9", "#7fb2e5", "#f2b134", "#c8321f"] },
+      formatter: (log) => human(Math.round(10 ** log), value),
+    },
+    dataZoom: zoom("xAxisIndex", "yAxisIndex"),
+  };
+}
+
+function intervalChart(part) {
+  const x = axisOf(part, "x");
+  const length = part.columns[part.roles.value].cells.map((cell) => (cell === null ? 0 : Number(cell)));
+  const lanes = categoriesOf(part.columns[part.roles.y]);
+  const series = seriesOf(part).map(({ name, rows }) => ({
+    type: "custom",
+    name,
+    encode: { x: [0, 1], y: 2 },
+    data: rows.map((row) => ({ value: [x.numbers[row], x.numbers[row] + length[row], lanes.places[row]], row })),
+    renderItem: (_, api) => {
+      const [from, lane] = api.coord([api.value(0), api.value(2)]);
+      const [to] = api.coord([api.value(1), api.value(2)]);
+      const height = Math.min(28, api.size([0, 1])[1] * 0.7);
+      const shape = { x: from, y: lane - height / 2, width: Math.max(1, to - from), height };
+      return { type: "rect", shape, style: api.style() };
+    },
+  }));
+  return {
+    ...common(part, series),
+    xAxis: x.axis,
+    yAxis: { type: "category", data: lanes.names, inverse: true, axisLabel: { formatter: (name) => shortened(name, 40) } },
+    dataZoom: [...zoom("xAxisIndex"), { type: "slider", xAxisIndex: 0, height: 18, bottom: 4, showDetail: false }],
+  };
+}
+
+function flameTree(part) {
+  const root = { name: "all", total: 0, children: new Map() };
+  const weights = part.columns[part.roles.y].cells;
+  part.columns[part.roles.x].cells.forEach((path, row) => {
+    const weight = Number(weights[row] ?? 0);
+    let node = root;
+    node.total += weight;
+    for (const frame of String(path ?? "").split(";").filter(Boolean).slice(0, MOST_FLAME_DEPTH)) {
+      if (!node.children.has(frame)) node.children.set(frame, { name: frame, total: 0, children: new Map() });
+      node = node.children.get(frame);
+      node.total += weight;
+    }
+  });
+  return root;
+}
+
+function flameBoxes(root) {
+  const boxes = [];
+  const place = (node, start, depth) => {
+    boxes.push({ value: [start, start + node.total, depth], node });
+    let from = start;
+    for (const child of [...node.children.values()].sort((left, right) => (left.name < right.name ? -1 : 1))) {
+      place(child, from, depth + 1);
+      from += child.total;
+    }
+  };
+  place(root, 0, 0);
+  return boxes;
+}
+
+function hue(name) {
+  let hash = 0;
+  for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) | 0;
+  return `hsl(${20 + (Math.abs(hash) % 40)}, 75%, ${58 + (Math.abs(hash >> 8) % 12)}%)`;
+}
+
+function flameChart(part, chart) {
+  const weight = part.columns[part.roles.y];
+  const option = (root) => {
+    const boxes = flameBoxes(root);
+    const depth = boxes.reduce((most, box) => Math.max(most, box.value[2]), 0);
+    const shown = (node) => element("div", {}, element("strong", { textContent: shortened(node.name, 120) }),
+      element("div", { textContent: `${human(node.total, { ...weight, kind: "number" })}, ${((100 * node.total) / (whole.total || 1)).toFixed(1)} %` }));
+    return {
+      ...common(part, [{
+        type: "custom",
+        data: boxes,
+        renderItem: (parameters, api) => {
+          const node = boxes[parameters.dataIndex].node;
+          const [from, lane] = api.coord([api.value(0), api.value(2)]);
+          const [to] = api.coord([api.value(1), api.value(2)]);
+          const height = api.size([0, 1])[1] - 1;
+          const width = Math.max(0.5, to - from - 0.5);
+          const box = { type: "rect", shape: { x: from, y: lane - height / 2, width, height }, style: { fill: hue(node.name) } };
+          const text = { text: width > 24 ? node.name : "", fill: "#1c1c1c", x: from + 4, y: lane, verticalAlign: "middle", width: width - 8, overflow: "truncate", font: "12px system-ui" };
+          return { type: "group", children: [box, { type: "text", style: text }] };
+        },
+      }]),
+      tooltip: { confine: true, formatter: (item) => shown(boxes[item.dataIndex].node) },
+      grid: { left: 8, right: 8, top: 30, bottom: 8 },
+      xAxis: { type: "value", min: 0, max: root.total || 1, show: false },
+      yAxis: { type: "value", min: -0.5, max: depth + 0.5, inverse: true, show: false },
+      boxes,
+    };
+  };
+  const whole = flameTree(part);
+  const first = option(whole);
+  let boxes = first.boxes;
+  chart.on("click", (item) => {
+    const node = boxes[item.dataIndex]?.node;
+    const next = option(!node || item.dataIndex === 0 ? whole : node);
+    boxes = next.boxes;
+    chart.setOption(next, { notMerge: true });
+  });
+  return first;
+}
+
+function parallelChart(part) {
+  const columns = part.roles.columns.map((name) => part.columns[name]);
+  const numbers = columns.map(axisNumbers);
+  const parallelAxis = columns.map((column, dim) => ({
+    dim, scale: true, name: shortened(column.heading, 24),
+    axisLabel: { formatter: (value) => human(value, { kind: "number", unit: numbers[dim].unit }) },
+  }));
+  const series = seriesOf(part).map(({ name, rows }) => ({
+    type: "parallel", name, lineStyle: { width: 1.2, opacity: rows.length > 500 ? 0.15 : 0.6 },
+    data: rows.map((row) => ({ value: numbers.map((axis) => axis.numbers[row]), row })),
+  }));
+  return { ...common(part, series), parallelAxis, parallel: { left: 60, right: 80, top: 50, bottom: 30 } };
+}
+
+const CHARTS = {
+  bar: barChart,
+  line: (part) => pointChart(part, "line"),
+  scatter: (part) => pointChart(part, "scatter"),
+  heatmap: heatmapChart,
+  interval: intervalChart,
+  flame: flameChart,
+  parallel: parallelChart,
+};
+
+// The graph of a tool: inputs on the left, each stage to the right of what feeds it.
+function stageGraph(graph) {
+  const lanes = new Map();
+  const data = graph.nodes.map((node) => {
+    const lane = lanes.get(node.depth) ?? 0;
+    lanes.set(node.depth, lane + 1);
+    return {
+      id: node.name, name: node.name, x: node.depth * 160, y: lane * 60 + (node.depth % 2) * 24,
+      symbol: node.kind === "input" ? "roundRect" : node.kind === "array" ? "diamond" : "circle", symbolSize: 18,
+      category: ["input", "row-wise", "mergeable", "whole", "array"].indexOf(node.kind),
+      what: `${node.what} [${node.kind}]`,
+    };
+  });
+  return {
+    backgroundColor: "transparent",
+    animation: false,
+    tooltip: { formatter: (item) => (item.dataType === "node" ? element("div", { textContent: `${item.data.name}: ${item.data.what}` }) : "") },
+    series: [{
+      type: "graph", layout: "none", roam: true, data,
+      categories: ["input", "row-wise", "mergeable", "whole", "array"].map((name) => ({ name })),
+      links: graph.edges.map(([source, target]) => ({ source, target })),
+      edgeSymbol: ["none", "arrow"], edgeSymbolSize: 7, label: { show: true, position: "bottom", fontSize: 11 },
+    }],
+  };
+}

@@ -1,0 +1,230 @@
+"""Pages: self-contained, with names from traces as text, and numbers as the terminal shows them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from pasta.tools.html import render_page
+from pasta.tools.report import ChartPart, Report, TablePart
+from pasta.tools.units import human
+
+HOSTILE = (
+    "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+)
+VALUES = {
+    "dur": [0, 7, 999, 1000, 1_234_567, 59_999_999_999, 3_600_000_000_000, None],
+    "bytes": [0, 1023, 1024, 1536, 5 << 30, 1 << 45, 12345, None],
+    "share": [0.0, 0.12345, 1.0, 0.99951, 0.5, 0.0004, 0.25, None],
+    "address": [0, 4096, 0x7F1234567890, (1 << 64) - 1, 16, 255, 1 << 53, None],
+    "stream_id": [0, 7, 1234, 99999, 1 << 60, 5, 6, None],
+    "ratio": [0.5, 1234.5678, 0.012345, 98765.4321, 3.0, 1e-3, 12.3456, None],
+    "count": [0, 999, 1000, 1234567, 1 << 55, 1, 2, None],
+}
+
+
+def report(*parts: TablePart | ChartPart, **given: Any) -> Report:
+    made = Report("tool", "What it answers.", {"top": 3}, "cpu", {"t": "/t"}, **given)
+    made.parts += parts
+    return made
+
+
+def payload_of(page: str) -> dict[str, Any]:
+    packed = re.search(r'id="payload">([^<]*)<', page)
+    assert packed is not None
+    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    return found
+
+
+def table_of_values() -> TablePart:
+    types = {"address": pl.UInt64, "stream_id": pl.UInt64}
+    return TablePart("values", "Values", pl.DataFrame(VALUES, schema_overrides=types))
+
+
+def test_a_page_fetches_nothing() -> None:
+    page = render_page([report(table_of_values())])
+    assert not re.search(
+        r"<(?:script|link|img|iframe)[^>]+(?:src|href)=", page.partition("<body>")[0]
+    )
+    assert "default-src 'none'" in page
+    assert len(page) < 5_000_000
+
+
+def test_names_are_never_markup() -> None:
+    rows = pl.DataFrame({"name": [HOSTILE], "dur": [1]})
+    page = render_page(
+        [report(TablePart("names", HOSTILE, rows), findings=[HOSTILE])], title=HOSTILE
+    )
+    assert HOSTILE not in page
+    assert page.count("<script") == 2
+    (shown,) = payload_of(page)["reports"]
+    assert shown["findings"] == [HOSTILE]
+    assert shown["parts"][0]["columns"][0]["cells"] == [HOSTILE]
+
+
+def test_large_numbers_travel_exactly() -> None:
+    (shown,) = payload_of(render_page([report(table_of_values())]))["reports"]
+    columns = {column["name"]: column for column in shown["parts"][0]["columns"]}
+    assert columns["address"]["kind"] == "whole"
+    assert columns["address"]["cells"][3] == str((1 << 64) - 1)
+    assert columns["dur"]["kind"] == "number"
+
+
+def test_rows_beyond_what_a_page_holds_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pasta.tools.html.payload.MOST_ROWS", 5)
+    rows = pl.DataFrame({"name": list("abcdefgh")})
+    (shown,) = payload_of(render_page([report(TablePart("names", "Names", rows))]))["reports"]
+    assert (shown["parts"][0]["rows"], shown["parts"][0]["all_rows"]) == (5, 8)
+
+
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+CHARTS = {
+    "bar": {"x": "name", "y": "dur"},
+    "line": {"x": "ts", "y": "dur", "series": "lane"},
+    "heatmap": {"x": "ts", "y": "address", "value": "dur"},
+    "scatter": {"x": "ts", "y": "dur", "label": "name"},
+    "interval": {"x": "ts", "value": "dur", "y": "lane", "series": "name"},
+    "flame": {"x": "path", "y": "dur"},
+    "parallel": {"columns": ["ts", "dur", "address"]},
+}
+
+
+def in_browser(page: str, script: str, tmp_path: Path) -> dict[str, Any]:
+    """Load a page, run `script` in it, and return what it puts into `result`."""
+    probe = f"""<script>
+    window.problems = [];
+    addEventListener("error", (event) => problems.push(event.message));
+    addEventListener("unhandledrejection", (event) => problems.push(String(event.reason)));
+    const wait = setInterval(async () => {{
+      if (!document.body.dataset.ready && !problems.length) return;
+      clearInterval(wait);
+      const result = {{}};
+      try {{ {script} }} catch (error) {{ problems.push(String(error)); }}
+      result.problems = problems;
+      const place = document.createElement("pre");
+      place.id = "result";
+      place.textContent = btoa(encodeURIComponent(JSON.stringify(result)));
+      document.body.append(place);
+    }}, 50);
+    </script>"""
+    file = tmp_path / "page.html"
+    file.write_text(
+        page.replace('<script type="application', probe + '<script type="application', 1)
+    )
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
+    flags += " --disable-background-networking --disable-component-update"
+    flags += f" --user-data-dir={tmp_path / 'profile'} --virtual-time-budget=20000 --dump-dom"
+    assert BROWSER is not None
+    done = subprocess.run(
+        [BROWSER, *flags.split(), f"file://{file}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    found = re.search(r'id="result">([^<]*)<', done.stdout)
+    assert found is not None, done.stderr[-2000:]
+    from urllib.parse import unquote
+
+    result: dict[str, Any] = json.loads(unquote(base64.b64decode(found[1]).decode()))
+    assert result["problems"] == []
+    return result
+
+
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+
+
+@needs_browser
+def test_numbers_look_as_they_do_in_the_terminal(tmp_path: Path) -> None:
+    script = """
+      const data = await unpacked();
+      for (const column of data.reports[0].parts[0].columns)
+        result[column.name] = column.cells.map((cell) => human(cell, column));
+    """
+    result = in_browser(render_page([report(table_of_values())]), script, tmp_path)
+    for name, values in VALUES.items():
+        assert result[name] == [human(value, name) for value in values], name
+
+
+@needs_browser
+def test_every_kind_of_chart_is_drawn(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "ts": [1_700_000_000_000_000_000 + n * 1000 for n in range(50)],
+            "dur": [100 + n for n in range(50)],
+            "name": [f"kernel {n % 7} {HOSTILE}" for n in range(50)],
+            "lane": [f"stream {n % 3}" for n in range(50)],
+            "address": [0x7F0000000000 + (n % 5) * 4096 for n in range(50)],
+            "path": [f"main;step {n % 4};kernel {n % 7}" for n in range(50)],
+        }
+    )
+    parts = [ChartPart(kind, kind, rows, roles) for kind, roles in CHARTS.items()]
+    script = """
+      const charts = () => [...document.querySelectorAll(".chart")];
+      const painted = (canvas) => canvas.getContext("2d")
+        .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value !== 0);
+      const drawn = () => charts().map((chart) => [...chart.querySelectorAll("canvas")].some(painted));
+      result.drawn = drawn();
+      document.getElementById("theme").click();
+      result.afterTheme = drawn();
+      result.title = document.title;
+    """
+    result = in_browser(render_page([report(*parts)]), script, tmp_path)
+    assert result["drawn"] == result["afterTheme"] == [True] * len(CHARTS)
+    assert result["title"] == "tool"
+
+
+@needs_browser
+def test_a_click_sorts_and_words_filter(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "name": ["b", "a", HOSTILE],
+            "address": pl.Series([1 << 63, (1 << 63) - 1, 5], dtype=pl.UInt64),
+        }
+    )
+    script = """
+      const cells = () => [...document.querySelectorAll(".tabulator-row")].map((row) => row.textContent);
+      const pause = (time) => new Promise((done) => setTimeout(done, time));
+      await pause(200);
+      result.before = cells();
+      document.querySelectorAll(".tabulator-col")[1].click();
+      await pause(200);
+      result.sorted = cells();
+      const filter = document.querySelector("input[type=search]");
+      filter.value = "onerror";
+      filter.dispatchEvent(new Event("input"));
+      await pause(200);
+      result.filtered = cells();
+      result.count = document.querySelector(".count").textContent;
+      result.images = document.images.length;
+    """
+    result = in_browser(render_page([report(TablePart("t", "T", rows))]), script, tmp_path)
+    assert [text[0] for text in result["before"]] == ["b", "a", "<"]
+    assert [text[0] for text in result["sorted"]] == ["b", "a", "<"]
+    assert [HOSTILE in text for text in result["filtered"]] == [True]
+    assert result["count"] == "1 of 3 rows"
+    assert result["images"] == 0
+
+
+@needs_browser
+def test_many_rows_are_shown(tmp_path: Path) -> None:
+    count = 100_000
+    rows = pl.DataFrame({"name": [f"kernel {n}" for n in range(count)], "dur": range(count)})
+    parts = [TablePart("t", "T", rows), ChartPart("scatter", "S", rows, {"x": "dur", "y": "dur"})]
+    page = render_page([report(parts[0])])
+    assert len(page) < 5_000_000
+    result = in_browser(
+        page, "result.count = document.querySelector('.count').textContent;", tmp_path
+    )
+    assert result["count"] == "100,000 of 100,000 rows"
