@@ -216,6 +216,17 @@ class MessageFile:
         elif isinstance(value, bytes):
             yield from fields(value)
 
+    def read(self, place: Place) -> bytes:
+        """Return the bytes of a field.
+
+        Raises:
+            WireError: they are too many to hold.
+        """
+        if place.end - place.start > MESSAGE_BYTES_MAX:
+            raise WireError(f"a message of {place.end - place.start} bytes")
+        self._file.seek(place.start)
+        return self._file.read(place.end - place.start)
+
     def _fields_at(self, place: Place) -> Iterator[tuple[int, int, int | bytes | Place]]:
         at, end = place.start, min(place.end, self.whole.end)
         window, base = b"", at
