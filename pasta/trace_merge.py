@@ -151,8 +151,8 @@ def _slices(parts: list[Path], table: str) -> Iterator[pl.DataFrame]:
         ]
         if not overlapping:
             continue
-        time = pl.col("ts").fill_null(_LATEST)
-        within = time >= low if high is None else (time >= low) & (time < high)
+        time = pl.col("ts")  # bare, so that row groups are left out by their statistics
+        within = (time >= low) | time.is_null() if high is None else (time >= low) & (time < high)
         rows = pl.scan_parquet(overlapping, hive_partitioning=False, glob=False).filter(within)
         yield rows.collect(engine="streaming").sort("ts", nulls_last=True, maintain_order=True)
 
