@@ -13,7 +13,7 @@ from pasta.errors import InputError
 
 __all__ = ["BLOCK_BYTES", "EventReader"]
 
-_EVENT_KEYS = rb"ph|cat|name|pid|tid|ts|dur|args|id|s|bp"
+_EVENT_KEYS = rb"ph|cat|name|pid|tid|ts|dur|args|attr|cname|id|id2|s|sf|bp|tts|tdur"
 
 E = TypeVar("E")
 

@@ -168,7 +168,7 @@ def test_the_recording(imported):
 def test_a_cut_file_keeps_what_stands_before(imported, compressed):
     whole = json.dumps(document(sampled([[0, 1]] * 200, [1] * 200, "nanoseconds"))).encode()
     data = gzip.compress(whole) if compressed else whole
-    report, trace = imported(data[: len(data) * 9 // 10])
+    report, _ = imported(data[: len(data) * 9 // 10])
     kept = report.rows.get("sample", 0)
     lost = losses(report)
     assert lost.pop("sample without frames or a weight: left out") + kept <= 200

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pasta.collect.containers.json_events import BLOCK_BYTES
 from pasta.collect.importer import Imported, importer
 from pasta.collect.importers.kineto.finish import finish_transforms
@@ -10,6 +12,13 @@ from pasta.collect.importers.kineto.reading import Reading
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.trace_writer import PartWriter
+
+_MARK = re.compile(
+    rb'"(?:schemaVersion|deviceProperties|distributedInfo|record_shapes|with_stack)"\s*:'
+    rb'|"cat"\s*:\s*"(?:cpu_op|cpu_instant_event|user_annotation|python_function|cuda_sync'
+    rb"|gpu_memcpy|gpu_memset|gpu_user_annotation|mtia_ccp_events|Operator|Runtime|Memcpy|Memset"
+    rb'|(?:cuda|hip|xpu|mtia|privateuse1)_(?:runtime|driver)|[kK]ernel)"|"\[memory\]"|PyTorch Profiler'
+)
 
 
 @importer("kineto")
@@ -23,14 +32,15 @@ class Kineto:
 
     format = "PyTorch profiler (Kineto JSON)"
     version = 1
-    general = True
+    general = False
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes
 
     def recognises(self, source: Source) -> bool:
-        """Tell whether a file starts as a JSON object or array."""
-        return source.head.lstrip(BLANK)[:1] in (b"{", b"[")
+        """Tell whether a JSON file has a category or key near its start that only Kineto writes."""
+        is_json = source.head.lstrip(BLANK)[:1] in (b"{", b"[")
+        return is_json and _MARK.search(source.head) is not None
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
         """Append the events of `source` to `part`."""
