@@ -116,7 +116,7 @@ class ArrayBlocks(JsonStream):
         """
         text = b"[" + block + b"]"
         try:
-            return elements.decode(text), b"", False
+            return _decode(elements, text), b"", False
         except msgspec.ValidationError:
             return self._decode_pieces(elements, block)
         except msgspec.DecodeError as error:
@@ -172,7 +172,7 @@ class ArrayBlocks(JsonStream):
                 break
             array = b"[" + text + b"]"
             try:
-                found = elements.decode(array)
+                found = _decode(elements, array)
             except msgspec.ValidationError as error:
                 return [], b"", str(error)
             except msgspec.DecodeError as error:
@@ -189,7 +189,7 @@ class ArrayBlocks(JsonStream):
                     )
                 return found, b"", ""
         try:
-            elements.decode(b"[" + piece)
+            _decode(elements, b"[" + piece)
         except msgspec.DecodeError as error:
             if "truncated" in str(error):
                 problem = _INCOMPLETE
@@ -217,6 +217,13 @@ class ArrayBlocks(JsonStream):
         self._drop(following.start() if following else len(self._buffer))
 
 
+def _decode(elements: Elements[E], text: bytes) -> list[E]:
+    try:
+        return elements.decode(text)
+    except RecursionError as error:
+        raise msgspec.ValidationError("nested too deeply") from error
+
+
 def _decode_closed(
     elements: Elements[E], text: bytes, error: msgspec.DecodeError
 ) -> tuple[list[E], bytes] | None:
@@ -230,6 +237,6 @@ def _decode_closed(
         return None
     end = text.rfind(b"]", 0, int(trailing[1]) - 1) + 1
     try:
-        return elements.decode(text[:end]), text[end:-1]
+        return _decode(elements, text[:end]), text[end:-1]
     except msgspec.DecodeError:
         return None

@@ -128,7 +128,7 @@ class JsonStream:
         for candidate in (text, repaired(text)):
             try:
                 return msgspec.json.decode(candidate)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 continue
         self._losses.fault("damaged metadata: left out", where=f"byte {self._offset}")
         return None
