@@ -1,0 +1,3 @@
+"""Importers of the traces of AMD's profilers."""
+
+from pasta.collect.importers.rocm import rocprofv3_json as rocprofv3_json

@@ -1,0 +1,181 @@
+"""Work of one process on AMD's GPUs as rows of a trace, from columns of whatever format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pasta.collect.losses import Losses
+from pasta.collect.shaping.collectives import is_communication, operation_of_kernel
+from pasta.collect.shaping.grids import blocks
+from pasta.collect.shaping.intervals import intervals
+from pasta.schema import arrow_schema
+from pasta.trace_writer import PartWriter
+
+Raw: TypeAlias = "Mapping[str, pa.Array[Any]]"
+"""Columns by name: those of a trace's table, with `start` and `end` in place of `ts` and `dur`."""
+
+_AXES = "xyz"
+_NEGATIVE = "negative size: read as unknown"
+_ZERO_WHERE_UNKNOWN = frozenset({"context"})
+
+
+class RocmRows:
+    """Appends rows of one process.
+
+    Args:
+        part: where they go.
+        losses: where what cannot be kept is counted.
+        pid: the process.
+    """
+
+    def __init__(self, part: PartWriter, losses: Losses, pid: int) -> None:
+        self.pid = pid
+        self._part = part
+        self._losses = losses
+        self._threads: set[int] = set()
+        self._launches = 0
+
+    def kernels(self, raw: Raw) -> None:
+        """Append rows of `kernel`, and rows of `collective` for those that communicate.
+
+        Args:
+            raw: beside columns of `kernel`: `threads_x`, `threads_y` and `threads_z` for the grid
+                in threads, and `shared_bytes` for all LDS of a block. A `launch_id` of 0 gets the
+                next number.
+        """
+        columns = dict(raw)
+        columns["launch_id"] = self._launch_ids(raw["launch_id"])
+        shared, static = raw.get("shared_bytes"), raw.get("static_shared")
+        if shared is not None and static is not None:
+            columns.update(_shared(shared, static))
+        for axis in _AXES:
+            threads, block = columns.pop(f"threads_{axis}", None), columns.get(f"block_{axis}")
+            if threads is not None and block is not None:
+                columns[f"grid_{axis}"] = blocks(threads, block)
+        rows = self._timed("kernel", columns)
+        self._part.append("kernel", rows)
+        self._append_collectives(rows)
+
+    def calls(self, raw: Raw) -> None:
+        """Append rows of `call`."""
+        self._part.append("call", self._timed("call", raw))
+
+    def spans(self, raw: Raw) -> None:
+        """Append rows of `span`, which get their ids and parents when the part is finished."""
+        level = pa.repeat(pa.scalar("annotation"), len(raw["start"]))
+        self._part.append("span", self._timed("span", {**raw, "level": level}))
+
+    def copies(self, raw: Raw) -> None:
+        """Append rows of `copy`."""
+        self._part.append("copy", self._timed("copy", raw))
+
+    def allocations(self, raw: Raw) -> None:
+        """Append rows of `memory`, whose objects are told apart when the part is finished.
+
+        What is allocated is there when its call ends, what is released is gone when it starts.
+        """
+        released = pc.equal(raw["event"], pa.scalar("release"))
+        moments = pc.if_else(released, raw["start"], raw["end"])
+        rows = self._timed("memory", {**raw, "start": moments, "end": moments})
+        self._part.append("memory", rows.drop_columns(["dur"]))
+
+    def metrics(self, raw: Raw) -> None:
+        """Append rows of `metric`."""
+        self._part.append("metric", self._timed("metric", raw))
+
+    def finish(self) -> None:
+        """Append a row of `thread` for each thread that was met."""
+        threads = sorted(self._threads)
+        columns = {"pid": [self.pid] * len(threads), "tid": threads}
+        if threads:
+            schema = pa.schema([("pid", pa.int64()), ("tid", pa.int64())])
+            self._part.append("thread", pa.table(columns, schema))
+
+    def _timed(self, table: str, raw: Raw) -> pa.Table:
+        """Return the rows that have a time, with all ids and the process."""
+        columns = {name: column for name, column in raw.items() if name not in ("start", "end")}
+        timed, ts, dur = intervals(raw["start"], raw["end"], self._losses, table)
+        columns.update(ts=ts, dur=dur)
+        size = columns.get("bytes")
+        if size is not None:
+            columns["bytes"] = self._not_negative(size)
+        count = len(ts)
+        columns["pid"] = pa.repeat(pa.scalar(self.pid, pa.int64()), count)
+        for field in arrow_schema(table):
+            name = field.name
+            if name in columns:
+                columns[name] = _filled(columns[name], field)
+            elif _is_id(field) or name in _ZERO_WHERE_UNKNOWN:
+                columns[name] = pa.repeat(pa.scalar(0, field.type), count)
+        if "tid" in columns:
+            self._threads.update(filter(None, pc.unique(columns["tid"]).to_pylist()))
+        rows = pa.table(columns)
+        return rows if timed.all() else rows.filter(pa.array(timed))
+
+    def _launch_ids(self, known: pa.Array[Any]) -> pa.Array[Any]:
+        """Return ids of launches: those that they have, else the next ones."""
+        ids: NDArray[np.uint64] = known.fill_null(0).to_numpy(zero_copy_only=False)
+        missing = ids == 0
+        if not missing.any():
+            return known
+        numbers = self._launches + np.cumsum(missing)
+        self._launches += int(missing.sum())
+        return pa.array(np.where(missing, numbers.astype(np.uint64), ids))
+
+    def _not_negative(self, size: pa.Array[Any]) -> pa.Array[Any]:
+        negative = size.fill_null(0).to_numpy(zero_copy_only=False) < 0
+        if not negative.any():
+            return size
+        self._losses.fault(_NEGATIVE, int(negative.sum()))
+        known: pa.Array[Any] = pc.if_else(pa.array(negative), pa.scalar(None, size.type), size)
+        return known
+
+    def _append_collectives(self, kernels: pa.Table) -> None:
+        names = kernels["name"].combine_chunks().dictionary_encode()
+        distinct = [name or "" for name in names.dictionary.to_pylist()]
+        communicates = [is_communication(name) for name in distinct]
+        if not any(communicates):
+            return
+        wanted = pa.array(communicates, pa.bool_()).take(names.indices)
+        told = pa.array([operation_of_kernel(name) for name in distinct], pa.string())
+        operations = told.take(names.indices).filter(wanted)
+        chosen = kernels.filter(wanted)
+        same = ("pid", "device", "ts", "dur", "launch_id", "correlation", "stream")
+        unknown = pa.repeat("", len(operations))
+        rows = {
+            **{name: chosen[name].combine_chunks() for name in same},
+            "communicator": unknown,
+            "operation": operations,
+            "dtype": unknown,
+            "source": pa.repeat("name", len(operations)),
+        }
+        self._part.append("collective", pa.table(rows))
+
+
+def _shared(shared: pa.Array[Any], static: pa.Array[Any]) -> dict[str, pa.Array[Any]]:
+    """Split the LDS of launches into what was compiled in and what was asked for at launch."""
+    both = pc.and_(shared.is_valid(), static.is_valid())
+    whole, compiled = (each.fill_null(0).cast(pa.int64()) for each in (shared, static))
+    known = pc.and_(both, pc.greater_equal(whole, compiled))
+    asked = pc.if_else(known, pc.subtract(whole, compiled), None)
+    return {
+        "dynamic_shared": asked.cast(pa.uint32()),
+        "static_shared": pc.if_else(known, compiled, None).cast(pa.uint32()),
+        "shared_bytes": pc.if_else(known, None, shared),
+    }
+
+
+def _filled(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+    typed = column if column.type == field.type else column.cast(field.type)
+    zero = _is_id(field) or field.name in _ZERO_WHERE_UNKNOWN
+    return typed.fill_null(0) if zero and typed.null_count else typed
+
+
+def _is_id(field: pa.Field[Any]) -> bool:
+    return pa.types.is_uint64(field.type) and field.name.endswith(("_id", "correlation"))
