@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pasta.ahead import ahead
 from pasta.errors import TraceError
 from pasta.schema import TABLES, arrow_schema
 
@@ -42,7 +43,7 @@ def merge(folder: Path, table: str, transform: Transform | None) -> int:
     parts = sorted(folder.glob(PART_FILES))
     columns = arrow_schema(table).names
     sorted_files = _SortedFiles(folder, table)
-    for rows in _slices(parts, table):
+    for rows in ahead(_slices(parts, table)):
         frame = rows if transform is None else transform(rows)
         sorted_files.append(frame.select(columns))
     sorted_files.close()
