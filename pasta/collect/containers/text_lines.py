@@ -13,7 +13,6 @@ from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 
 LINE_BYTES_MAX = 1 << 20
-_OVERLONG = f"line longer than {LINE_BYTES_MAX >> 20} MiB: left out"
 _UNENDED = "the file ends within a line"
 
 
@@ -23,13 +22,15 @@ class TextLines:
     Args:
         source: what is read.
         losses: where damage is counted.
+        longest: the bytes of a line that is kept; `None`: `LINE_BYTES_MAX`.
 
     Attributes:
         cut: whether the last line has no end, so that some of it may be missing.
     """
 
-    def __init__(self, source: Source, losses: Losses) -> None:
+    def __init__(self, source: Source, losses: Losses, *, longest: int | None = None) -> None:
         self.cut = False
+        self._longest = LINE_BYTES_MAX if longest is None else longest
         self._source = source
         self._losses = losses
         self._offset = 0
@@ -53,8 +54,9 @@ class TextLines:
             whole, ended, rest = start.rpartition(b"\n")
             if whole or ended:
                 yield self._sound(whole + ended)
-            if len(rest) > LINE_BYTES_MAX:
-                self._losses.fault(_OVERLONG, where=f"byte {self._offset}")
+            if len(rest) > self._longest:
+                reason = f"line longer than {self._longest >> 20} MiB: left out"
+                self._losses.fault(reason, where=f"byte {self._offset}")
                 rest, skipping = b"", True
             self._offset += len(chunk)
         if rest:

@@ -1,0 +1,131 @@
+"""Importer of Triton Proton's tree of frames (hatchet JSON): sums by call path, without times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from pasta.collect.containers.json_documents import read_document
+from pasta.collect.importer import Imported, importer
+from pasta.collect.losses import Losses
+from pasta.collect.shaping.rows import Rows
+from pasta.collect.shaping.stacks import Frame, Stacks
+from pasta.collect.sources import Source
+from pasta.errors import InputError
+from pasta.trace_writer import PartWriter
+
+_KEYS = (b'"children"', b'"frame"', b'"metrics"')
+_DEEP = re.compile(rb'\[\s*\{\s*"children"\s*:\s*\[\s*\{\s*"(?:children|frame)"')
+_KINDS = {"time (ns)": "device", "count": "launches"}
+_DEVICE_KEYS = frozenset({"device_id", "device_type"})
+_UNKNOWN = "[unknown]"
+_VENDORS = {"CUDA": "nvidia", "HIP": "amd"}
+_LARGEST = (1 << 31) - 1
+
+
+class _Named(Struct, gc=False):
+    name: Any = ""
+
+
+class _Node(Struct):
+    """A frame with its metrics, or, as the last of the file, the devices by type and number."""
+
+    frame: _Named | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    children: list[_Node] = field(default_factory=list)
+    cuda: dict[str, Any] = field(default_factory=dict, name="CUDA")
+    hip: dict[str, Any] = field(default_factory=dict, name="HIP")
+
+
+_decode = msgspec.json.Decoder(list[_Node]).decode
+
+
+@importer("proton")
+class Proton:
+    """Reads each metric of each frame as one sample of that call path."""
+
+    format = "Triton Proton (hatchet JSON)"
+    version = 1
+    general = False
+
+    def recognises(self, source: Source) -> bool:
+        """Tell whether an array of frames with metrics and children begins."""
+        head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        keyed = head[:1] == b"[" and all(key in head for key in _KEYS) and b'"ph"' not in head
+        return keyed or _DEEP.match(head) is not None
+
+    def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
+        """Append the metrics to `sample`, the call paths to `frame`.
+
+        Raises:
+            InputError: there is no frame, or the file is damaged beyond use.
+        """
+        roots = read_document(source, _decode, losses)
+        samples = Rows(part, "sample", "kind", "pid", "stack_id", "weight")
+        stacks = Stacks(part)
+        found = False
+        for path, metrics in _paths(roots):
+            found = found or bool(path)
+            stack = stacks.id_of(path)
+            for name, value in metrics.items():
+                if name in _DEVICE_KEYS or not value:
+                    continue
+                weight = _weight(value)
+                if weight is None:
+                    losses.skip("metric that is no number: left out")
+                else:
+                    samples.add(_KINDS.get(name, name), 0, stack, weight)
+        if not found:
+            raise InputError(f"{source.name}: Proton's file without a frame; record it again")
+        samples.flush()
+        stacks.flush()
+        _append_origin(roots, part)
+        return Imported()
+
+
+def _weight(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _paths(roots: list[_Node]) -> Iterator[tuple[list[Frame], dict[str, Any]]]:
+    """Yield the frames from the root, which has no caller and no name, to each node."""
+    waiting: list[tuple[list[Frame], _Node]] = [([], node) for node in reversed(roots)]
+    while waiting:
+        outer, node = waiting.pop()
+        name = "" if node.frame is None else str(node.frame.name or "")
+        path = [*outer, Frame(name or _UNKNOWN)] if outer or name not in ("", "ROOT") else outer
+        yield path, node.metrics
+        waiting += [(path, child) for child in reversed(node.children)]
+
+
+def _append_origin(roots: list[_Node], part: PartWriter) -> None:
+    process = Rows(part, "process", "pid", "stack_id")
+    process.add(0, 0)
+    process.flush()
+    rows = Rows(part, "device", "pid", "device", "vendor", "multiprocessors", "compute_capability")
+    for node in roots:
+        for kind, devices in (("CUDA", node.cuda), ("HIP", node.hip)):
+            for number, described in devices.items():
+                if isinstance(described, dict) and number.isdecimal() and len(number) < 9:
+                    units = described.get("num_sms")
+                    known = units if type(units) is int and 0 <= units <= _LARGEST else None
+                    arch = _architecture(kind, described.get("arch"))
+                    rows.add(0, int(number), _VENDORS[kind], known, arch)
+    rows.flush()
+
+
+def _architecture(kind: str, arch: Any) -> str | None:
+    """Return `9.0` for CUDA's `90`, `gfx942` as it is."""
+    if arch is None:
+        return None
+    text = str(arch)
+    return f"{text[:-1]}.{text[-1]}" if kind == "CUDA" and text.isdecimal() else text
