@@ -107,7 +107,7 @@ def test_deep_trees_are_read_or_refused(imported):
     for _ in range(200):
         deep = node("a", deep)
     assert len(by_path(imported([deep])[1])) == 1
-    text = b'[{"frame":{"name":"a"},"metrics":{},"children":[' * 50_000
+    text = b"[" + b'{"frame":{"name":"a"},"metrics":{},"children":[' * 50_000
     with pytest.raises(InputError, match=r"nested too deeply|damaged JSON"):
         imported(text)
 
