@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from pasta.collect.containers.pickle_memo import LIST_OF_REFERENCES, Memo
+from pasta.collect.containers.pickle_memo import Memo
 from pasta.collect.containers.pickle_opcodes import (
     CLASS_NAMES,
     PREFIXED,
     REFUSED,
     STACK_GLOBAL,
 )
+from pasta.collect.containers.pickle_records import Records
+from pasta.collect.containers.pickle_tokens import REFERENCE
 from pasta.collect.containers.pickle_window import Window
 
 _NESTED_MAX = 64
@@ -28,6 +31,7 @@ _NAME_MAX = 100
 _COMPLETING = b"eu"
 _KEYS = frozenset({str, bytes, int, float, bool, type(None)})
 
+_LIST_OF_REFERENCES = re.compile(rb"(" + REFERENCE + rb"++)e", re.DOTALL)
 _INT32 = struct.Struct("<i")
 _FLOAT = struct.Struct(">d")
 
@@ -81,6 +85,7 @@ class Machine:
         self._batch = batch
         self._runs: dict[bytes, list[Any]] = {}
         self._watched: dict[int, Any] = {}
+        self._records = Records(memo, self._values_of)
         self._held_from = 0
 
     def run(self) -> None:
@@ -161,7 +166,7 @@ class Machine:
 
     def mark(self) -> None:
         """Begin the items of a container; those of a list of references are added at once."""
-        found = LIST_OF_REFERENCES.match(self.window.data, self.window.at)
+        found = _LIST_OF_REFERENCES.match(self.window.data, self.window.at)
         stack = self.stack
         if found and stack and type(stack[-1]) is list and self._target() is None:
             self._open(list).extend(self._values_of(found[1]))
@@ -252,6 +257,21 @@ class Machine:
         if target is not None and all(type(item) is dict and item for item in self.stack):
             self._hand_out(target, self.stack[:count])
             del self.stack[:count]
+
+    def empty_dict(self) -> None:
+        """Begin a dict; in a chosen list, read it and those like it that follow at once."""
+        target = self._targets[-1] if self._targets else None
+        above = self.stack[-1:] or [{None: None}]
+        if target is not None and not self.ready and above[0] and type(above[0]) is dict:
+            window, limit = self.window, self._batch
+            begin = window.at - 1
+            records, window.at = self._records.read(window.data, begin, len(window.data), limit)
+            if records:
+                self._hand_out(target, self.stack + records)
+                self.stack.clear()
+                return
+            window.at = begin + 1
+        self.push({})
 
     def push(self, container: Any) -> None:
         """Push a container that costs memory."""
@@ -399,7 +419,7 @@ def _operations() -> list[Operation]:
             machine.window.line().decode("raw-unicode-escape")
         ),
         0x5D: lambda machine: machine.push([]),
-        0x7D: lambda machine: machine.push({}),
+        0x7D: Machine.empty_dict,
         0x29: _pushed(value=()),
         0x6C: lambda machine: machine.push(machine.take_items()[0]),
         0x64: Machine.marked_dict,

@@ -11,28 +11,25 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from pasta.collect.containers.pickle_opcodes import (
-    FIXED,
-    GET,
-    LONG_BINGET,
-    MARK,
-    STOP,
-)
+import numpy as np
+
+from pasta.collect.containers.pickle_opcodes import GET, LONG_BINGET, STOP
+from pasta.collect.containers.pickle_tokens import OTHER, REFERENCE
 from pasta.collect.containers.pickle_window import Ended, TooLong, Window
 
 _REFERENCE = re.compile(rb"h(.)|j(....)", re.DOTALL)
-LIST_OF_REFERENCES = re.compile(rb"((?:h.|j....)++)e", re.DOTALL)
-"""What follows the mark of a list of things that stand elsewhere, such as the frames of a stack."""
-
-_ALWAYS = 1 << 8
+_FETCHES = rb"(?:j(.{4})|\((" + REFERENCE + rb"++)e|\()"
+_FETCH = re.compile(OTHER + rb"*+" + _FETCHES, re.DOTALL)
+_MANY = re.compile(rb"(?:" + OTHER + rb"*+" + _FETCHES + rb")++", re.DOTALL)
+_NONE = re.compile(OTHER + rb"++", re.DOTALL)
 _FOR_GOOD = 1 << 62
-_STEPS = [1 + FIXED[code] if code in FIXED else 0 for code in range(256)]
-for _code in (MARK, STOP, LONG_BINGET):
-    _STEPS[_code] = 0
+_OFTEN = 64
+_SEEN_MAX = 1 << 16
+_ALWAYS = 1 << 8
 
 
 def numbers_in(run: bytes) -> list[int]:
-    """Return the numbers of a run of references, as `LIST_OF_REFERENCES` finds it."""
+    """Return the numbers of operations that fetch, one after the other and nothing else."""
     return [
         short[0] if short else int.from_bytes(long, "little")
         for short, long in _REFERENCE.findall(run)
@@ -42,53 +39,49 @@ def numbers_in(run: bytes) -> list[int]:
 def count_fetches(file: Path) -> dict[int, int]:
     """Return how often a pickle refers to each number beyond 255, by one pass over its operations.
 
-    What stands in lists of references counts as needed for good. Where the bytes are no pickle, it
-    ends; who executes them finds out why.
+    What stands in lists of references is needed for good. Where the bytes are no pickle, it ends; who executes them finds out why.
     """
     counts: defaultdict[int, int] = defaultdict(int)
     seen: set[bytes] = set()
     with file.open("rb") as stream:
         window = Window(stream)
         try:
-            while _pass_to_fetch(window):
-                _count(window, counts, seen)
+            while _count_next(window, counts, seen):
+                pass
         except (Ended, TooLong, ValueError):
             pass
     return counts
 
 
-def _pass_to_fetch(window: Window) -> bool:
-    """Pass over operations to one that may fetch; `False`: the pickle ends before."""
-    steps = _STEPS
-    while True:
-        data, at, safe = window.data, window.at, window.safe
-        while at <= safe and (step := steps[data[at]]):
-            at += step
-        window.at = at
-        if at > safe:
-            window.move()
-        operation = window.data[window.at]
-        if operation in (MARK, LONG_BINGET, GET):
-            return True
-        window.at += 1
-        if operation == STOP or not window.skip_argument(operation):
-            return False
-
-
-def _count(window: Window, counts: defaultdict[int, int], seen: set[bytes]) -> None:
+def _count_next(window: Window, counts: defaultdict[int, int], seen: set[bytes]) -> bool:
+    """Count in as many operations as are simple, and one more; `False`: the pickle ends."""
+    if window.at > window.safe:
+        window.move()
+    elif many := _MANY.match(window.data, window.at, window.safe):
+        window.at = many.end()
+        fetched = _FETCH.findall(many[0])
+        alone = b"".join([one for one, _ in fetched])
+        numbers, times = np.unique(np.frombuffer(alone, dtype="<u4"), return_counts=True)
+        for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
+            counts[number] += count
+        listed = {run for _, run in fetched}
+        for run in listed - seen:
+            counts.update(dict.fromkeys(numbers_in(run), _FOR_GOOD))
+        if len(seen) < _SEEN_MAX:
+            seen |= listed
+        return True
+    elif others := _NONE.match(window.data, window.at, window.safe):
+        window.at = others.end()
+        return True
     operation = window.data[window.at]
     window.at += 1
     if operation == LONG_BINGET:
         counts[int.from_bytes(window.take(4), "little")] += 1
     elif operation == GET:
         counts[int(window.line())] += 1
-    elif found := LIST_OF_REFERENCES.match(window.data, window.at):
-        run = found[1]
-        if run not in seen:
-            counts.update(dict.fromkeys(numbers_in(run), _FOR_GOOD))
-            if len(seen) < 1 << 16:
-                seen.add(run)
-        window.at = found.end()
+    elif operation == STOP or not window.skip_argument(operation):
+        return False
+    return True
 
 
 class Memo:
@@ -119,19 +112,27 @@ class Memo:
     def fetch(self, number: int) -> Any:
         """Return the value of a number, and forget it if that was the last time.
 
+        What is fetched often is held for good.
+
         Raises:
             KeyError: there is none.
         """
         value = self._values[number]
         if number >= _ALWAYS:
-            left = self._fetches[number] - 1
-            self._fetches[number] = left
-            if left <= 0:
+            left = self._fetches[number]
+            if left > _OFTEN:
+                return value
+            self._fetches[number] = left - 1
+            if left <= 1:
                 del self._values[number], self._fetches[number]
         return value
 
+    def is_kept(self, number: int) -> bool:
+        """Tell whether the value of a number is held for good."""
+        return number < _ALWAYS or self._fetches.get(number, 0) > _OFTEN
+
     def fetch_list(self, run: bytes) -> list[Any]:
-        """Return the values of a list of references.
+        """Return the values of a list of references; they are held for good.
 
         Raises:
             KeyError: one of them is not there.
