@@ -67,6 +67,18 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
             at += size
 
 
+def by_number(data: bytes) -> dict[int, list[int | bytes]]:
+    """Return the values of the fields of a message by number, in their order.
+
+    Raises:
+        WireError: the bytes are no message.
+    """
+    found: dict[int, list[int | bytes]] = {}
+    for number, _, value in fields(data):
+        found.setdefault(number, []).append(value)
+    return found
+
+
 def signed(value: int | bytes) -> int:
     """Return the value of an `int64` or `int32` field; 0 where it is none."""
     if isinstance(value, bytes):
