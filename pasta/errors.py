@@ -9,6 +9,9 @@ from collections.abc import Iterable
 LONGEST_SHOWN = 80
 """Of a value in a message, in characters."""
 
+LONGEST_LINE = 800
+"""Of a message about a file, in characters."""
+
 
 class PastaError(Exception):
     """A failure with a one-line message: what, where, what to do.
@@ -43,7 +46,13 @@ class TraceError(PastaError):
 
 
 class InputError(PastaError):
-    """A file given to an importer cannot be read at all."""
+    """A file given to an importer cannot be read at all.
+
+    What the message tells of the file's own names is made printable, and shortened.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class CollectError(PastaError):
@@ -63,6 +72,23 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f" Did you mean '{close[0]}'?"
     return f" Known: {', '.join(names)}." if names else ""
+
+
+def one_line(text: str, longest: int = LONGEST_LINE) -> str:
+    """Return a text of foreign origin as one printable line; the middle of a long one is left out."""
+    short = _without_middle(text, longest)
+    if short.isprintable():
+        return short
+    escaped = (
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in short
+    )
+    return _without_middle("".join(escaped), longest)
+
+
+def _without_middle(text: str, longest: int) -> str:
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[: half - 2]} .. {text[2 - half :]}"
 
 
 def shown(value: object) -> str:

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pasta.errors import InputError
+from pasta.errors import InputError, one_line
 from pasta.schema import arrow_schema
+
+_KINDS_MAX = 100
+_REASON_MAX = 300
+_OTHER = "losses of more kinds than are told apart"
 
 
 @dataclass
@@ -31,6 +35,8 @@ class Loss:
 class Losses:
     """The losses of one collector, summed by reason.
 
+    Reasons may quote the input: they are made printable and short, and only so many are told apart.
+
     Args:
         collector: who counts.
         source: the input's name, for messages.
@@ -50,7 +56,7 @@ class Losses:
         """Count what is left out by design, such as events that a table has no room for."""
         if count == 0:
             return
-        loss = self._by_reason.setdefault(reason, Loss(reason))
+        loss = self._of(reason)
         loss.count += count
         if first_ts is not None and (loss.first_ts is None or first_ts < loss.first_ts):
             loss.first_ts = first_ts
@@ -76,13 +82,22 @@ class Losses:
             )
         self.skip(reason, count, first_ts)
         if count:
-            self._by_reason[reason].damage = True
+            self._of(reason).damage = True
+
+    def _of(self, reason: str) -> Loss:
+        loss = self._by_reason.get(reason)
+        if loss is None:
+            told = one_line(reason, _REASON_MAX)
+            if told not in self._by_reason and len(self._by_reason) >= _KINDS_MAX:
+                told = _OTHER
+            loss = self._by_reason.setdefault(told, Loss(told))
+        return loss
 
     def add(self, other: Loss) -> None:
         """Add what somebody else counted."""
         self.skip(other.reason, other.count, other.first_ts)
         if other.damage and other.count:
-            self._by_reason[other.reason].damage = True
+            self._of(other.reason).damage = True
 
     def shift(self, nanoseconds: int) -> None:
         """Move every known time, once the source's time base is known."""
