@@ -50,7 +50,12 @@ class Columns:
         number = _whole_number(value)
         if number is not None and number < 1 << 64:
             return max(number, 0)
-        return 0 if value is None else self.renumber(value, name)
+        if value is None:
+            return 0
+        if isinstance(value, list | dict):
+            self._losses.fault(f"{name} that is a list or an object: read as unknown")
+            return 0
+        return self.renumber(value, name)
 
     def renumber(self, value: Any, name: str, *, sign: int = 1) -> int:
         """Return a number of its own for an id that is text or too large, and count it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 import numpy as np
@@ -84,9 +84,11 @@ def _each(texts: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     valid = np.zeros(len(texts), dtype=bool)
     for row, text in enumerate(texts):
         try:
-            exact = Decimal(bytes(text).decode().strip().strip('"')).scaleb(3)
-            value = int(exact.to_integral_value(ROUND_HALF_EVEN))
-        except (InvalidOperation, ValueError, OverflowError):
+            exact = Decimal(bytes(text).decode().strip().strip('"'))
+            if exact.adjusted() > _DIGITS_MAX:  # or 1e999999 would be written out
+                continue
+            value = int(exact.scaleb(3).to_integral_value(ROUND_HALF_EVEN))
+        except (ArithmeticError, ValueError):
             continue
         if abs(value) < LIMIT:
             values[row], valid[row] = value, True

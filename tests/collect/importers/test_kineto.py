@@ -551,3 +551,32 @@ def test_kernels_of_a_graph_share_their_launch(imported):
     assert kernels["correlation"].to_list() == [4, 4, 4]
     assert kernels["launch_id"].to_list() == [1, 2, 3]
     assert kernels.filter(pl.col("launch_id") == 0).is_empty()
+
+
+def test_ids_and_numbers_that_nobody_can_mean_cost_only_themselves(imported):
+    odd = [{"a": [1]}, [[1]], 10**400, "x", True, 1.5]
+    trace, losses = imported(
+        [
+            *(complete("cpu_op", "ids", 1, 1, **{"External id": value}) for value in odd),
+            *(complete("kernel", "k", 1, 1, pid=0, correlation=value) for value in odd),
+            *(complete("cpu_op", "threads", 1, 1, tid=value) for value in odd),
+            *(complete("cpu_op", "processes", 1, 1, pid=value) for value in odd),
+            complete("cpu_op", "last", 1, 1),
+        ],
+        distributedInfo={"world_size": 1 << 40},
+        deviceProperties=[{"id": 0, "numSms": 1 << 62, "totalGlobalMem": -1}],
+    )
+    names = dict(trace.scan("span").collect()["name"].value_counts().iter_rows())
+    assert names == {"ids": 6, "threads": 4, "processes": 4, "last": 1}
+    assert trace.rows("kernel") == 6
+    assert rows(trace, "process", "world_size") == [(None,)]
+    assert rows(trace, "device", "multiprocessors", "memory_bytes")[0] == (None, None)
+    assert losses["damaged event: left out"] == 4
+
+
+@pytest.mark.parametrize("time", ["1e999999", "1e-999999", "9" * 5000, "[]", "{}"])
+def test_times_that_nobody_can_mean_are_unknown(imported, time):
+    text = f'{{"traceEvents": [{json.dumps(OPERATOR)}, {json.dumps(OPERATOR)}]}}'
+    trace, losses = imported([], text=text.replace('"ts": 100', f'"ts": {time}', 1))
+    assert rows(trace, "span", "ts") == [(100_000,)]
+    assert sum(losses.values()) == 1

@@ -62,13 +62,16 @@ class Category(Enum):
 _CATEGORIES_MAX = 1000
 
 
+Identifier = int | float | str | bool | None
+
+
 class Event(Struct, gc=False, tag_field="ph", tag="X"):
     """A complete event; `ts` and `dur` are decimal microseconds."""
 
     cat: Category | None = None
     name: str = ""
-    pid: Any = None
-    tid: Any = None
+    pid: Identifier = None
+    tid: Identifier = None
     ts: Raw = Raw(b"null")
     dur: Raw = Raw(b"null")
     args: Raw = Raw(b"{}")

@@ -111,7 +111,7 @@ class Origin:
         row = {
             "host": host if isinstance(host, str) else None,
             "command": self._name("process_name", self.pid),
-            "world_size": world_size if type(world_size) is int else None,
+            "world_size": _whole(world_size, 1 << 31),
             "started": tables.first,
             "ended": tables.last,
             "framework": "; ".join(versions) or None,
@@ -163,7 +163,7 @@ class Origin:
             "vendor": self._vendor(name),
             "name": name,
             "memory_bytes": _whole(properties.get("totalGlobalMem")),
-            "multiprocessors": _whole(properties.get("numSms")),
+            "multiprocessors": _whole(properties.get("numSms"), 1 << 31),
             "compute_capability": None if major is None else f"{major}.{minor}",
         }
 
@@ -183,8 +183,8 @@ def _key(identifier: Any) -> str:
     return str(identifier)
 
 
-def _whole(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < 1 << 62 else None
+def _whole(value: Any, limit: int = 1 << 62) -> int | None:
+    return value if type(value) is int and 0 <= value < limit else None
 
 
 def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:

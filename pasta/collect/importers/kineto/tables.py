@@ -242,7 +242,7 @@ class KinetoTables:
         """Return the thread id for what the file has as `tid`."""
         try:
             number = int(tid)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return self._columns.renumber(str(tid), "tid", sign=-1)
         if -(1 << 63) <= number < 1 << 63:
             return number
