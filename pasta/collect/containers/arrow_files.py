@@ -58,6 +58,7 @@ class ArrowFile:
                 mapped.seek(len(ARROW_MAGIC) if magic == ARROW_MAGIC else 0)
                 self._stream = pa.ipc.open_stream(mapped)
                 self.schema = self._stream.schema
+            self._names = self.schema.names  # which must be UTF-8
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 f"{name}: not readable as Arrow or Parquet ({_line(error)})"
@@ -65,11 +66,12 @@ class ArrowFile:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some columns, in order; damage ends them and is counted."""
-        chosen = list(self.schema.names if columns is None else columns)
+        chosen = list(self._names if columns is None else columns)
         rows = 0
         try:
             for batch in self._parts(chosen):
-                kept = batch.select(chosen)
+                there = batch.schema.names  # of columns with one name, the first counts
+                kept = batch.select([there.index(name) for name in chosen])
                 kept.validate(full=True)  # or offsets that point outside would be followed
                 rows += batch.num_rows
                 yield kept

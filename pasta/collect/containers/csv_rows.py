@@ -50,8 +50,7 @@ class CsvRows:
         self._row = 1
         header = self._header()
         self._delimiter = max(_DELIMITERS, key=header.count)
-        self._names = next(csv.reader([header], delimiter=self._delimiter), [])
-        self._names = [name.strip() for name in self._names]
+        self._names = [name.strip() for name in self._fields(header)]
         if not any(self._names):
             raise InputError(f"{source.name}: its first line names no columns")
         self.schema = pa.schema([(name, pa.string()) for name in dict.fromkeys(self._names)])
@@ -71,6 +70,12 @@ class CsvRows:
             pass
         line, _, self._buffer = self._buffer.removeprefix(_BYTE_ORDER_MARK).partition(b"\n")
         return line[:_HEADER_BYTES_MAX].rstrip(b"\r").decode(errors="replace")
+
+    def _fields(self, header: str) -> list[str]:
+        try:
+            return next(csv.reader([header], delimiter=self._delimiter), [])
+        except csv.Error:
+            return []
 
     def _fill(self) -> bool:
         chunk = next(self._chunks, b"")

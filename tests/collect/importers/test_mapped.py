@@ -177,3 +177,63 @@ def test_many_batches_are_one_table(tmp_path: Path) -> None:
     trace = imported(tmp_path, frame.write_csv(), column_map)
     found = trace.scan("kernel").select(pl.len(), pl.col("launch_id").n_unique()).collect().row(0)
     assert found == (count, count)
+
+
+def arrow(names: list[str], *columns: pa.Array[Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch(list(columns), names=names)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "ns"),
+    [
+        (pa.timestamp("us"), 7, 7_000),
+        (pa.timestamp("s", "UTC"), 7, 7 * 10**9),
+        (pa.duration("ms"), 7, 7 * 10**6),
+        (pa.time64("ns"), 7, 7),
+        (pa.time32("ms"), 7, 7 * 10**6),
+        (pa.date32(), 7, 7 * 86400 * 10**9),
+        (pa.date64(), 7 * 86400 * 1000, 7 * 86400 * 10**9),
+    ],
+)
+def test_times_of_every_type_are_nanoseconds(
+    kind: pa.DataType, value: int, ns: int, tmp_path: Path
+) -> None:
+    bits = pa.int32() if kind.bit_width == 32 else pa.int64()
+    content = arrow(["start"], pa.array([value], bits).cast(kind))
+    trace = imported(tmp_path, content, "table: span\ncolumns: {ts: start}\n")
+    assert rows(trace, "span", "ts") == [(ns,)]
+
+
+def test_times_that_do_not_fit_are_unknown(tmp_path: Path) -> None:
+    content = arrow(["start"], pa.array([1 << 61, 3], pa.int64()).cast(pa.timestamp("s")))
+    trace = imported(tmp_path, content, "table: span\ncolumns: {ts: start}\n")
+    assert rows(trace, "span", "ts") == [(3 * 10**9,)]
+    assert losses(trace)["row without a time that can be read: left out"] == 1
+
+
+def test_a_column_of_no_readable_type_is_unknown(tmp_path: Path) -> None:
+    lists = pa.array([[1], [2]], pa.list_(pa.int64()))
+    texts = pa.array([b"\xff", b"a"], pa.binary()).view(pa.string())
+    content = arrow(["start", "size", "what"], pa.array([1, 2]), lists, texts)
+    column_map = "table: metric\ncolumns: {ts: start, value: size}\n"
+    trace = imported(tmp_path, content, column_map)
+    assert rows(trace, "metric", "ts", "value") == [(1, None), (2, None)]
+    assert sum(losses(trace).values()) == 2
+
+
+def test_of_columns_with_one_name_the_first_counts(tmp_path: Path) -> None:
+    content = arrow(["start", "start"], pa.array([1, 2]), pa.array([3, 4]))
+    trace = imported(tmp_path, content, "table: span\ncolumns: {ts: start}\n")
+    assert rows(trace, "span", "ts") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "content", [b"a\rb,start\n1,2\n", b'"' + b"x" * 200_000 + b'",start\n1,2\n']
+)
+def test_first_lines_that_are_no_csv_are_one_clear_line(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(PastaError, match="its first line names no columns"):
+        imported(tmp_path, content, KERNELS)

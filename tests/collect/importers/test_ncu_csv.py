@@ -253,3 +253,46 @@ def test_the_format_is_known_by_its_content():
     assert recognises(b"==PROF== Connected to process 77 (/a.out)\n")
     assert not recognises(b'{"traceEvents": []}')
     assert not recognises(b'"ID","Process","Name"\n')
+
+
+def test_launches_whose_kernel_no_column_names_are_left_out(imported):
+    report, trace = imported(page(a=("", "1")).replace(',"Kernel Name"', ""))
+    assert trace.rows("kernel") == 0
+    assert losses(report) == {
+        "line of names that lacks the kernel's or the process's: its launches are left out": 1,
+        "lines of launches that have another number of fields than the table: left out": 1,
+    }
+
+
+def test_columns_that_are_missing_are_unknown(imported):
+    text = page(a=("", "1"))
+    for name in ("Context", "Stream", "Device"):
+        text = text.replace(f'"{name}"', '"other"')
+    _, trace = imported(text)
+    assert rows(trace, "kernel", "context", "stream", "device") == [(0, 0, 0)]
+
+
+@pytest.mark.parametrize("number", ["9" * 25, "9" * 5000, "18446744073709551616"])
+@pytest.mark.parametrize(
+    ("place", "cell", "column"),
+    [(5, "{}", "context"), (6, "{}", "stream"), (7, "({}, 1, 1)", "block_x"), (9, "{}", "device")],
+)
+def test_numbers_that_fit_no_column_are_unknown(imported, place, cell, column, number):
+    row = [*ROW[:place], cell.format(number), *ROW[place + 1 :]]
+    _, trace = imported(lines(NAMES, [""] * len(NAMES), row))
+    assert rows(trace, "kernel", column)[0][0] in (None, 0)
+
+
+@pytest.mark.parametrize("value", ["9" * 30, "-5", "9" * 100_000])
+def test_durations_that_nobody_believes_are_unknown(imported, value):
+    report, trace = imported(page(**{"gpu__time_duration.sum": ("ns", value)}))
+    assert rows(trace, "kernel", "dur") == [(None,)]
+    assert report.rows["kernel"] == 1
+
+
+@pytest.mark.parametrize(
+    "line", ['"Line No"', '"File Path"', '"Line No","Source","Address"\n"3","x","0xzz"', '"a\rb"']
+)
+def test_damaged_pages_of_source_lines_cost_nothing_else(imported, line):
+    report, _ = imported(f"{line}\n{page(a=('', '1'))}")
+    assert report.rows["metric"] == 1

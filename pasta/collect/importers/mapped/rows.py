@@ -19,6 +19,7 @@ _NO_TIME = "row without a time that can be read: left out"
 _NEGATIVE = "negative duration: read as unknown"
 _NEGATIVE_SIZE = "negative size: read as unknown"
 _ID_DIGITS_MAX = 20
+_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 class Rows:
@@ -61,7 +62,15 @@ class Rows:
         values: Any = batch.column(origin.column)
         if origin.values:
             values = _translated(values, origin.values)
-        return self._typed(values, column, origin.factor)
+        try:
+            return self._typed(values, column, origin.factor)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            self._losses.fault(
+                f"{column.name} is of type {values.type}, which cannot be read: read as unknown",
+                batch.num_rows,
+            )
+            unknown: Any = pa.array([None] * batch.num_rows, column.type)
+            return unknown
 
     def _typed(self, values: Any, column: Column, factor: int) -> Any:
         if pa.types.is_dictionary(values.type):
@@ -73,7 +82,7 @@ class Rows:
         if pa.types.is_floating(column.type):
             return self._floats(values, column)
         if pa.types.is_temporal(values.type):
-            values, factor = _nanoseconds(values), 1
+            values, factor = _integers(values)
         numbers: Any = scaled(values, factor)
         if column.unit == "ns":
             believed = pc.less(pc.abs(numbers), pa.scalar(LIMIT, pa.int64()))
@@ -145,9 +154,12 @@ def _translated(values: Any, meanings: dict[str, Value]) -> Any:
         return pa.array([None if value is None else str(value) for value in translated])
 
 
-def _nanoseconds(values: Any) -> Any:
-    kind = pa.duration("ns") if pa.types.is_duration(values.type) else pa.timestamp("ns")
-    return values.cast(kind, safe=False).cast(pa.int64())
+def _integers(values: Any) -> tuple[Any, int]:
+    """Return times as integers, and how many ns one of them is."""
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.timestamp("s"), safe=False)
+    bits = pa.int32() if pa.types.is_time32(values.type) else pa.int64()
+    return values.cast(bits), _UNITS[values.type.unit]
 
 
 def _float(value: Any) -> float | None:

@@ -23,6 +23,8 @@ _HEADER = b'"ID","Process ID","Process Name"'
 _NCU = b"==PROF== "
 _PERMISSION = "ERR_NVGPUCTRPERM"
 _OF_DETAILS = "Metric Name"
+_NEEDED = frozenset({"Process ID", "Process Name", "Kernel Name"})
+_NO_NAMES = "line of names that lacks the kernel's or the process's: its launches are left out"
 _CUT = "lines of launches that have another number of fields than the table: left out"
 
 
@@ -51,7 +53,7 @@ class NcuCsv:
         found = denied = False
         for text in TextLines(source, losses):
             if text.startswith(_HEADER.decode()):
-                launches.begin(_names(text, source))
+                launches.begin(_names(text, source, losses))
                 found = True
             elif launches.units_follow:
                 launches.take_units(_fields(text))
@@ -65,18 +67,25 @@ class NcuCsv:
         return Imported(pid=launches.first_pid)
 
 
-def _names(text: str, source: Source) -> list[str]:
+def _names(text: str, source: Source, losses: Losses) -> list[str]:
+    """Return the names of a table's columns; none where a launch could not be told by them."""
     names = _fields(text)
     if _OF_DETAILS in names:
         raise InputError(
             f"{source.name}: is ncu's page of details, which names no counters; print the other"
             " one: ncu --import REPORT --csv --page raw"
         )
+    if not _NEEDED.issubset(names):
+        losses.fault(_NO_NAMES)
+        return []
     return names
 
 
 def _fields(text: str) -> list[str]:
-    return next(csv.reader([text]), [])
+    try:
+        return next(csv.reader([text]), [""])
+    except csv.Error:
+        return [text]
 
 
 def _why_nothing(*, denied: bool) -> str:

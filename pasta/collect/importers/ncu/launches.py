@@ -18,6 +18,7 @@ from pasta.collect.importers.ncu.numbers import (
 )
 from pasta.collect.importers.ncu.source import SourceLines
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.columns import Columns
 from pasta.schema import arrow_schema
 from pasta.trace_writer import PartWriter
 
@@ -39,6 +40,7 @@ _RESOURCES = {
     "launch__shared_mem_per_block_dynamic": "dynamic_shared",
 }
 _BATCH_ROWS = 1 << 16
+_ID_DIGITS_MAX = 18
 _NO_NUMBER = "values that are no numbers: left out"
 _MACHINE = "attributes of the machine, which are no counters of a launch: left out"
 _RANGES = "counters of whole ranges, which are of no single launch: left out"
@@ -67,6 +69,7 @@ class Launches:
         self._lines = lines
         self._names: list[str] = []
         self._units: list[str] = []
+        self._columns = Columns(losses)
         self._launches: dict[int, int] = {}
         self._devices: set[tuple[int, int]] = set()
         self._rows: dict[str, list[dict[str, Any]]] = {}
@@ -88,22 +91,22 @@ class Launches:
     def take(self, fields: list[str]) -> bool:
         """Take the line of a launch; tell whether it has the fields of the table."""
         fields = self._without_ranges(fields)
-        if len(fields) != len(self._names):
+        if not self._names or len(fields) != len(self._names):
             return False
         cells = dict(zip(self._names, fields, strict=True))
-        if not cells["Process ID"].isdecimal():
+        pid = _id(cells["Process ID"])
+        if pid is None:
             return False
         grid = triple(cells.get("Grid Size", ""))
         if grid is None:
             self._losses.skip(_RANGES)
             return True
         comma = comma_is_the_point(fields)
-        pid = int(cells["Process ID"])
         self.first_pid = self.first_pid or pid
         if pid not in self._launches:
             self._add("process", {"pid": pid, "command": cells["Process Name"], "stack_id": 0})
         self._launches[pid] = launch_id = self._launches.get(pid, 0) + 1
-        launch = {"pid": pid, "device": _id(cells["Device"]), "launch_id": launch_id}
+        launch = {"pid": pid, "device": _id(cells.get("Device", "")) or 0, "launch_id": launch_id}
         self._add_device(launch, cells, comma=comma)
         self._add_counters(launch, fields, _start(cells), comma=comma)
         self._add_kernel(launch, cells, grid, comma=comma)
@@ -112,11 +115,23 @@ class Launches:
     def finish(self) -> None:
         """Append what is held back."""
         for table, rows in self._rows.items():
-            self._part.append(table, pa.Table.from_pylist(rows, schema=arrow_schema(table)))
+            columns = [
+                self._column(field, [row.get(field.name) for row in rows])
+                for field in arrow_schema(table)
+            ]
+            self._part.append(table, pa.Table.from_arrays(columns, schema=arrow_schema(table)))
         self._rows = {}
+
+    def _column(self, field: pa.Field[Any], values: list[Any]) -> pa.Array[Any]:
+        if pa.types.is_integer(field.type):
+            return self._columns.numbers(values, field.type, field.name)
+        others: pa.Array[Any] = pa.array(values, field.type)
+        return others
 
     def _without_ranges(self, fields: list[str]) -> list[str]:
         """Return the fields with those of NVTX ranges empty, whose quotes ncu does not escape."""
+        if not self._names:
+            return fields
         name = self._names.index(_KERNEL_NAME)
         after = len(self._names) - name
         if name == _BEFORE_RANGES or len(fields) < len(self._names):
@@ -138,8 +153,8 @@ class Launches:
                 **launch,
                 "dur": self._duration(cells, comma=comma),
                 **dict.fromkeys(("correlation", "external_id", "graph_id", "graph_node_id"), 0),
-                "context": _id(cells["Context"]),
-                "stream": _id(cells["Stream"]),
+                "context": _id(cells.get("Context", "")) or 0,
+                "stream": _id(cells.get("Stream", "")) or 0,
                 "name": demangled(cells[_KERNEL_NAME]),
                 **{f"grid_{axis}": size for axis, size in zip("xyz", grid, strict=True)},
                 **{f"block_{axis}": size for axis, size in zip("xyz", block, strict=True)},
@@ -181,7 +196,7 @@ class Launches:
 
         def attribute(name: str) -> int | None:
             value = number(cells.get(f"device__attribute_{name}", ""), comma=comma)
-            return None if value is None else int(value)
+            return None if value is None or value < 0 else int(value)
 
         self._add(
             "device",
@@ -237,5 +252,5 @@ def _start(cells: dict[str, str]) -> int | None:
     return starts[0] if starts else None
 
 
-def _id(cell: str) -> int:
-    return int(cell) if cell.isdecimal() else 0
+def _id(cell: str) -> int | None:
+    return int(cell) if cell.isdecimal() and len(cell) <= _ID_DIGITS_MAX else None

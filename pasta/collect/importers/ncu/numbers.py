@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
+from pasta.collect.shaping.decimal_time import LIMIT
+
 _NUMBER = re.compile(r"-?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?")
 _SWAPPED = str.maketrans(".,", ",.")
 _COMMA_IS_THE_POINT = re.compile(r"-?\d[\d.]*,\d{1,2}|-?\d{1,3}(\.\d{3}){2,}|-?\d{1,3}\.\d{3},\d+")
+_LONGEST = 64
 _INSTANCE = re.compile(r"(0x[0-9a-fA-F]+|\d[\d.,]*)\s*[:=]\s*(-?\d[\d.,]*)")
 _TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
 _NANOSECONDS = {
@@ -36,7 +39,9 @@ def number(cell: str, *, comma: bool = False) -> Decimal | None:
     plain = cell.partition(" (")[0].strip()
     if comma:
         plain = plain.translate(_SWAPPED)
-    return Decimal(plain.replace(",", "")) if _NUMBER.fullmatch(plain) else None
+    if len(plain) > _LONGEST or not _NUMBER.fullmatch(plain):
+        return None
+    return Decimal(plain.replace(",", ""))
 
 
 def instances(cell: str, *, comma: bool = False) -> Iterator[tuple[int, Decimal]]:
@@ -54,13 +59,16 @@ def instances(cell: str, *, comma: bool = False) -> Iterator[tuple[int, Decimal]
 
 def triple(cell: str) -> tuple[int, int, int] | None:
     """Return a size in x, y and z, as `(64, 2, 1)`; `None`: it is none."""
-    found = _TRIPLE.fullmatch(cell.strip())
+    found = _TRIPLE.fullmatch(cell.strip()) if len(cell) <= _LONGEST else None
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def nanoseconds(value: Decimal, unit: str) -> int | None:
-    """Return a time in ns; `None`: the unit is no time, or the time no whole number of ns."""
+    """Return a time in ns; `None`: the unit is no time, or the time no whole number of ns.
+
+    A time that is negative or of more than 73 years is none either.
+    """
     factor = _NANOSECONDS.get(unit)
     if factor is None or value * factor != int(value * factor):
         return None
-    return int(value * factor)
+    return int(value * factor) if 0 <= value * factor < LIMIT else None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 _FILE, _FUNCTION, _LINE = "File Path", "Function Name", "Line No"
+_ADDRESS_COLUMN = 2
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
 class SourceLines:
@@ -19,14 +23,14 @@ class SourceLines:
 
         Under each line of source stand the instructions that were made of it: `"","",address,...`.
         """
-        if fields[0] == _FILE:
+        if fields[0] == _FILE and len(fields) > 1:
             self._file, self._line, self._columns = fields[1], "", 0
         elif fields[0] == _LINE:
-            self._columns = len(fields)
+            self._columns = len(fields) if len(fields) > _ADDRESS_COLUMN else 0
         elif self._columns and len(fields) == self._columns:
             self._line = fields[0] or self._line
-            if self._line and fields[2].startswith("0x"):
-                self._add(int(fields[2], 16))
+            if self._line and _ADDRESS.fullmatch(fields[_ADDRESS_COLUMN]):
+                self._add(int(fields[_ADDRESS_COLUMN], 16))
         elif fields[0] != _FUNCTION:
             self._columns = 0
             return False
