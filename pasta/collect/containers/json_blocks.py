@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -22,8 +23,10 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _INCOMPLETE = "incomplete"
 _CLOSED = "closed"
 _NESTED_MAX = 64
+_UNTYPED = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class ArrayBlocks(JsonStream):
         except msgspec.ValidationError:
             return self._decode_pieces(elements, block)
         except msgspec.DecodeError as error:
-            closed = _decode_closed(elements, text, error)
+            closed = _decode_closed(partial(_decode, elements), text, error)
         if closed is not None:
             return *closed, True
         finite, count = without_infinities(block)
@@ -174,9 +177,9 @@ class ArrayBlocks(JsonStream):
             try:
                 found = _decode(elements, array)
             except msgspec.ValidationError as error:
-                return [], b"", str(error)
+                return self._left_out(elements, array, str(error))
             except msgspec.DecodeError as error:
-                closed = _decode_closed(elements, array, error)
+                closed = _decode_closed(partial(_decode, elements), array, error)
                 if closed is not None:
                     return *closed, _CLOSED
                 problem = problem or str(error)
@@ -193,6 +196,22 @@ class ArrayBlocks(JsonStream):
         except msgspec.DecodeError as error:
             if "truncated" in str(error):
                 problem = _INCOMPLETE
+        return [], b"", problem
+
+    def _left_out(
+        self, elements: Elements[E], array: bytes, problem: str
+    ) -> tuple[list[E], bytes, str]:
+        """Return what `_decode_piece` does of an object that is none of those wanted."""
+        try:
+            _UNTYPED.decode(array)
+        except (msgspec.DecodeError, RecursionError) as error:
+            closed = _decode_closed(_UNTYPED.decode, array, error)
+            if closed is not None:
+                self._losses.fault(
+                    f"damaged {elements.what}: left out",
+                    where=f"byte {self._offset} or later ({problem})",
+                )
+                return [], closed[1], _CLOSED
         return [], b"", problem
 
     def _last_boundary(self, elements: Elements[Any]) -> int:
@@ -225,8 +244,8 @@ def _decode(elements: Elements[E], text: bytes) -> list[E]:
 
 
 def _decode_closed(
-    elements: Elements[E], text: bytes, error: msgspec.DecodeError
-) -> tuple[list[E], bytes] | None:
+    decode: Callable[[bytes], list[T]], text: bytes, error: Exception
+) -> tuple[list[T], bytes] | None:
     """Decode `text` up to the bracket that closes the array, if `error` says that it has.
 
     Returns:
@@ -237,6 +256,6 @@ def _decode_closed(
         return None
     end = text.rfind(b"]", 0, int(trailing[1]) - 1) + 1
     try:
-        return _decode(elements, text[:end]), text[end:-1]
+        return decode(text[:end]), text[end:-1]
     except msgspec.DecodeError:
         return None

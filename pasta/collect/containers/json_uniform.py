@@ -99,7 +99,7 @@ def _numbers(text: bytes) -> NDArray[np.uint64] | None:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     texts = pa.StringArray.from_buffers(
-        len(lengths), pa.py_buffer(offsets), pa.py_buffer(lines.translate(None, b"\n"))
+        len(lengths), pa.py_buffer(offsets.tobytes()), pa.py_buffer(lines.translate(None, b"\n"))
     )
     try:
         numbers: NDArray[np.uint64] = texts.cast(pa.uint64()).to_numpy()

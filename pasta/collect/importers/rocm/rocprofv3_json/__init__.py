@@ -6,7 +6,7 @@ import shutil
 
 from pasta.collect.importer import Imported, importer
 from pasta.collect.importers.rocm.finish import finish_transforms
-from pasta.collect.importers.rocm.rocprofv3_json.reading import Reading
+from pasta.collect.importers.rocm.rocprofv3_json.reading import Reading, opened
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source, as_file
 from pasta.trace_writer import PartWriter
@@ -37,8 +37,12 @@ class Rocprofv3Json:
         scratch = part.folder.with_name(f"{part.folder.name}-scratch")
         try:
             file = source.file or as_file(source, scratch)
-            reading = Reading(source, file, part, losses)
-            reading.read()
+            reading = Reading(file, part, losses)
+            if source.file is not None:
+                reading.read(source)
+            else:
+                with opened(file) as copy:
+                    reading.read(copy)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return Imported(pid=reading.pid, transforms=finish_transforms(losses))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -52,11 +53,11 @@ class Described:
             case ("metadata",) if isinstance(value, dict):
                 self.metadata = value
             case ("agents",):
-                self._take_agents(value)
+                self._take_agents(_list(value))
             case ("kernel_symbols",):
-                self.symbols.update((symbol.kernel_id, symbol) for symbol in value)
+                self.symbols.update((symbol.kernel_id, symbol) for symbol in _list(value))
             case ("counters",):
-                self._take_counters(value)
+                self._take_counters(_list(value))
             case ("strings", "buffer_records" | "callback_records" as group):
                 self._operations[group] = [_operations(each) for each in _list(value)]
             case ("strings", "marker_api"):
@@ -154,7 +155,7 @@ class Described:
         """Return a row of `device` for each GPU."""
         gpus = [
             (ordinal, self.agents[handle])
-            for handle, ordinal in self._devices.items()
+            for handle, ordinal in sorted(self._devices.items(), key=itemgetter(1))
             if ordinal >= 0 and handle in self.agents
         ]
         rows = len(gpus)

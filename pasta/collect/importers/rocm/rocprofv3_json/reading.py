@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from pasta.collect.importers.rocm.rocprofv3_json.records import (
 )
 from pasta.collect.importers.rocm.rocprofv3_json.rows import RecordRows
 from pasta.collect.losses import Losses
-from pasta.collect.sources import Source, open_from
+from pasta.collect.sources import Source, open_sources
 from pasta.errors import InputError
 from pasta.trace_writer import PartWriter
 
@@ -71,31 +72,29 @@ class Reading:
     own.
 
     Args:
-        source: the file.
-        file: the same on disk, plain or gzip.
+        file: the file on disk, plain or gzip.
         part: where rows go.
         losses: where what cannot be kept is counted.
     """
 
-    def __init__(self, source: Source, file: Path, part: PartWriter, losses: Losses) -> None:
+    def __init__(self, file: Path, part: PartWriter, losses: Losses) -> None:
         self.pid = 0
         self._file = file
         self._part = part
         self._losses = losses
         self._ahead: list[Described] | None = None
-        self._source = source if source.file is not None else open_from(file, 0)
         self._processes = 0
         self._described = Described()
         self._rows: RecordRows | None = None
         self._met: set[tuple[str, ...]] = set()
 
-    def read(self) -> None:
-        """Read from start to end.
+    def read(self, source: Source) -> None:
+        """Read the file from start to end.
 
         Raises:
             InputError: the file holds no process.
         """
-        reader = _reader(self._source, self._losses, _decoder)
+        reader = _reader(source, self._losses, _decoder)
         for path, value in reader:
             if reader.entered.get((_ROOT,), 0) != self._processes:
                 self._end_process()
@@ -154,13 +153,21 @@ class Reading:
 def _descriptions(file: Path) -> list[Described]:
     """Return what a file tells of each of its processes, beside records."""
     found: list[Described] = []
-    reader = _reader(open_from(file, 0), Losses(""), _description_decoder)
-    for path, value in reader:
-        while len(found) < reader.entered.get((_ROOT,), 0):
-            found.append(Described())
-        if found and path[1:2] and path[1] not in (_BUFFER, _CALLBACK):
-            found[-1].take(path[1:], value)
+    with opened(file) as source:
+        reader = _reader(source, Losses(""), _description_decoder)
+        for path, value in reader:
+            while len(found) < reader.entered.get((_ROOT,), 0):
+                found.append(Described())
+            if found and path[1:2] and path[1] not in (_BUFFER, _CALLBACK):
+                found[-1].take(path[1:], value)
     return found
+
+
+@contextlib.contextmanager
+def opened(file: Path) -> Iterator[Source]:
+    """Open a file, plain or gzip, as a stream."""
+    with contextlib.closing(open_sources([file])) as sources:
+        yield next(sources)
 
 
 def _reader(

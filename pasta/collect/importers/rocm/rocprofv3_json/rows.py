@@ -66,14 +66,15 @@ class RecordRows:
             columns = {name: column.filter(fresh) for name, column in columns.items()}
         self._rows.kernels(columns)
 
-    def counted(self, batch: list[Any], _group: str) -> None:
+    def counted(self, batch: Batch, _group: str) -> None:
         """Append kernels and the values of their counters."""
         fields = Fields(batch, self._columns)
         columns = self._kernel_columns(fields, "dispatch_data.", "dispatch_data.dispatch_info.")
         launches = columns["launch_id"].to_numpy(zero_copy_only=False)
         self._counted = np.union1d(self._counted, launches[launches > 0])
         self._rows.kernels(columns)
-        self._append_metrics(batch, columns)
+        if isinstance(batch, list):
+            self._append_metrics(batch, columns)
 
     def calls(self, batch: Batch, group: str) -> None:
         """Append calls of an API, and work of the runtime on host threads."""
