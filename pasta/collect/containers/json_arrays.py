@@ -76,8 +76,11 @@ class NumberArrays:
     def _count_cut(self, rest: bytes) -> None:
         for damage in self._damage:
             self._losses.fault(damage)
-        if self._open or rest.strip(_BETWEEN):
+        if self._open:
             self._losses.fault(
                 f"JSON cut at byte {self._read}, {self._kept} arrays kept",
                 where=f"byte {self._read}",
             )
+        else:
+            stray = rest.translate(None, _BETWEEN)
+            self._losses.fault(_STRAY, len(stray), where=f"byte {self._read}")

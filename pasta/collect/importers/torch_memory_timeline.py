@@ -38,6 +38,7 @@ NET = (
     "allocation or release that is known only as a change of the total: kept as one for each moment"
 )
 BEFORE = "memory that was live before the profiler began: given an allocation at its start"
+NAMELESS = "allocation or release without an address: what it is of is unknown"
 _DAMAGED = "event of anything but a time, an action, a size and a category: left out"
 _NO_TIME = "moment without a believable time or without the size of each category: left out"
 _BACKWARDS = "event that is earlier than the one before it: placed at its time"
@@ -84,6 +85,7 @@ class TorchMemoryTimeline:
         else:
             _read_moments(arrays, rows, losses)
         rows.finish()
+        losses.skip(NAMELESS, rows.allocations)
         return Imported()
 
 

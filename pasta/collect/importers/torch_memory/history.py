@@ -125,6 +125,7 @@ class DeviceHistory:
         for block in blocks:
             if block.address not in self._live:
                 earlier.append((BLOCKS, block, next(self._ids[BLOCKS])))
+        earlier.sort(key=lambda one: one[0] != SEGMENTS)
         totals = dict.fromkeys(self._totals, 0)
         for space, held, _ in earlier:
             totals[space] += held.bytes
