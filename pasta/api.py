@@ -8,6 +8,7 @@ report.findings, report.facts, report.tables, report.losses
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,13 @@ from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.report import Report, build_report
+from pasta.tools.report import Report, TablePart, build_report
 from pasta.tools.report_check import check_report
 from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool, shipped_tools
 from pasta.trace import Trace
 
 if TYPE_CHECKING:
+    from pasta.trace_align import Aligned
     from pasta.trace_combine import Combined
     from pasta.trace_join import Joined
 
@@ -41,7 +43,7 @@ ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
     "dask": lambda options: (
         DaskCudaEngine(options)
         if serves(options)
-        else DaskEngine(options.workers, options.scheduler)
+        else DaskEngine(options.workers, options.scheduler, timings=options.timings)
     ),
 }
 
@@ -98,6 +100,7 @@ def run(
     workers: int | None = None,
     scheduler: str | None = None,
     off_gpu: OffGpu = "raise",
+    timings: str | Path | None = None,
     out: str | Path | None = None,
     **parameters: Any,
 ) -> Report:
@@ -111,13 +114,15 @@ def run(
         workers: worker processes that the engine starts, where it starts any.
         scheduler: address of a Dask scheduler whose workers run it instead.
         off_gpu: `raise` or `cpu`: what happens to a stage that the GPU declines.
+        timings: new folder for a trace of what each worker does when, for the tool `scaling`.
         out: folder for the tool's Parquet outputs; none are written without it.
         parameters: values that differ from the tool's defaults.
 
     Raises:
         PastaError: with a one-line message; see its children.
     """
-    options = EngineOptions(workers, scheduler, off_gpu)
+    taken = None if timings is None else Path(timings)
+    options = EngineOptions(workers, scheduler, off_gpu, taken)
     return run_tool(
         tool, trace, runs=runs, engine=engine, options=options, out=out, parameters=parameters
     )
@@ -245,7 +250,10 @@ def _output_folder(out: Path) -> Path:
 def _engine(name: str, options: EngineOptions) -> Engine:
     if name not in ENGINES:
         raise PastaError(f"no engine '{name}'.{did_you_mean(name, ENGINES)}")
-    return ENGINES[name](options)
+    engine = ENGINES[name](options)
+    if options.timings is not None and not isinstance(engine, DaskEngine):
+        raise PastaError("--timings needs workers with CPUs; add --engine dask, or leave it out")
+    return engine
 
 
 def _sources(
@@ -280,6 +288,8 @@ def import_files(
     *,
     strict: bool = False,
     column_map: Path | None = None,
+    ranks: Sequence[int] = (),
+    align: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Make a trace in `out` from trace files and return the report of what it holds.
@@ -289,17 +299,69 @@ def import_files(
         out: a folder that does not exist yet or is empty.
         strict: stop at the first fault instead of counting it.
         column_map: YAML that says what the columns of the files are, whatever their format.
+        ranks: of the files, in their order, whatever they say themselves.
+        align: bring the clocks of ranks together, as `align` does.
         progress: called with bytes read and bytes in all.
+
+    Raises:
+        PastaError: a file cannot be imported or, with `align`, a clock cannot be told.
     """
     from pasta.collect.importing import import_trace
 
     try:
-        imported = import_trace(files, out, strict=strict, column_map=column_map, progress=progress)
+        imported = import_trace(
+            files,
+            out,
+            strict=strict,
+            column_map=column_map,
+            ranks=ranks,
+            align=align,
+            progress=progress,
+        )
     except OSError as error:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     report = run("summary", out)
     report.notes += imported.warnings
+    if imported.aligned is not None:
+        report.findings.insert(1, imported.aligned.sentence)
+        report.parts.append(_clocks(imported.aligned))
     return report
+
+
+def align(trace: TraceLike, out: str | Path) -> Report:
+    """Write a trace in which all ranks have one clock, as their collectives tell it.
+
+    Args:
+        trace: a trace of several ranks.
+        out: folder of the new trace, which does not exist yet or is empty.
+
+    Returns:
+        A report with one row for each rank: how far its clock was off, and how well that is known.
+
+    Raises:
+        TraceError: the clock of a rank cannot be told, or `out` holds something.
+    """
+    from pasta.trace_align import align_trace
+
+    opened = _as_trace(trace)
+    try:
+        aligned = align_trace(opened, Path(out))
+    except OSError as error:
+        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
+    return Report(
+        tool="align",
+        about="How far the clocks of ranks are apart, as the ends of their collectives tell.",
+        parameters={},
+        engine="cpu",
+        sources={opened.path.name: str(opened.path)},
+        findings=[aligned.sentence],
+        parts=[_clocks(aligned)],
+    )
+
+
+def _clocks(aligned: Aligned) -> TablePart:
+    title = "Clocks of ranks against that of the first, and what was added to their times"
+    return TablePart("clocks", title, aligned.table, limit=100)
 
 
 def join(timeline: TraceLike, memory: TraceLike, out: str | Path) -> Joined:
@@ -332,12 +394,16 @@ def merge(traces: Sequence[TraceLike], out: str | Path, *, renumber: bool = Fals
     Raises:
         TraceError: two traces have a process in common, or `out` holds something.
     """
+    from pasta.tools.checks.clocks import clock_warnings
     from pasta.trace_combine import combine_traces
 
     try:
-        return combine_traces([_as_trace(given) for given in traces], Path(out), renumber=renumber)
+        merged = combine_traces(
+            [_as_trace(given) for given in traces], Path(out), renumber=renumber
+        )
     except OSError as error:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
+    return replace(merged, notes=clock_warnings(Trace.open(merged.path)))
 
 
 def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:

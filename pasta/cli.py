@@ -83,6 +83,10 @@ _run_options: list[Callable[[Any], Any]] = [
         "--off-gpu", type=click.Choice(["raise", "cpu"]), default="raise", show_default=True,
         help="What happens to a stage that the GPU declines.",
     ),
+    click.option(
+        "--timings", type=click.Path(path_type=Path), metavar="DIR",
+        help="New folder for a trace of what each worker does when (--engine dask).",
+    ),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
     click.option(
         "--out", type=click.Path(path_type=Path),
@@ -130,6 +134,7 @@ def _run(
     workers: int | None,
     scheduler: str | None,
     off_gpu: OffGpu,
+    timings: Path | None,
     settings: Sequence[str],
     out: Path | None,
     form: str,
@@ -140,7 +145,7 @@ def _run(
     from pasta import api
     from pasta.pipeline.engines.base import EngineOptions
 
-    options = EngineOptions(workers, scheduler, off_gpu)
+    options = EngineOptions(workers, scheduler, off_gpu, timings)
     if command:
         _run_command(
             config, command, collectors, selected, traces=traces, runs=runs, engine=engine,
@@ -263,15 +268,36 @@ def pipeline_list() -> None:
     type=click.Path(path_type=Path),
     help="YAML that says what the columns of CSV, Parquet or Arrow files are.",
 )
+@click.option(
+    "--rank",
+    "ranks",
+    multiple=True,
+    type=click.IntRange(0, 2**31 - 1),
+    metavar="N",
+    help="Rank of a file, whatever it says itself; once for each file, in the same order.",
+)
+@click.option("--align", is_flag=True, help="Bring the clocks of ranks together: see trace align.")
 def import_command(
-    files: Sequence[Path], out: Path, column_map: Path | None, *, strict: bool
+    files: Sequence[Path],
+    out: Path,
+    column_map: Path | None,
+    ranks: Sequence[int],
+    *,
+    strict: bool,
+    align: bool,
 ) -> None:
     """Make a trace from FILES of other tools, plain, gzip or in archives, one for each rank."""
     from pasta import api
 
     with _Progress() as progress:
         report = api.import_files(
-            files, out, strict=strict, column_map=column_map, progress=progress.update
+            files,
+            out,
+            strict=strict,
+            column_map=column_map,
+            ranks=ranks,
+            align=align,
+            progress=progress.update,
         )
     print_report(report, "text")
 
@@ -327,6 +353,25 @@ def trace_merge(traces: Sequence[str], out: Path, *, renumber: bool) -> None:
     merged = api.merge(traces, out, renumber=renumber)
     tables = ", ".join(f"{table} {count:,}" for table, count in merged.rows.items())
     click.echo(f"merged {len(traces)} traces in {merged.path}: {merged.ranks} ranks ({tables})")
+    for note in merged.notes:
+        click.echo(note)
+
+
+@trace.command("align")
+@click.argument("path", metavar="DIR|FILE")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def trace_align(path: str, out: Path, form: str) -> None:
+    """Bring the clocks of all ranks to that of the first, as their collectives tell it.
+
+    A collective such as an allreduce ends at nearly the same moment on all of its ranks. The new trace
+    has all times of a rank shifted by the median of how much later its collectives end.
+    """
+    from pasta import api
+
+    print_report(api.align(path, out), form)
 
 
 @trace.command("schema")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from pasta.trace_join.reading import batches
 from pasta.trace_writer import PartWriter, TraceWriter
 
 PROCESS = ["rank", "pid"]
+TIMES = ("ts", "started", "ended", "first_ts")
+"""Every column, of whatever table, that holds a moment."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,23 @@ class Combined:
         path: the new trace.
         ranks: how many ranks it has.
         rows: rows by table.
+        notes: what to know of it, one sentence each.
     """
 
     path: Path
     ranks: int
     rows: dict[str, int]
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """One rank of a trace, and the rank that it becomes."""
+    """One rank of a trace, the rank that it becomes, and the ns added to its times."""
 
     trace: Trace
     rank: int
     becomes: dict[int, int]
+    shift: int = 0
 
 
 def combine_traces(traces: Sequence[Trace], out: Path, *, renumber: bool = False) -> Combined:
@@ -71,9 +76,47 @@ def combine_traces(traces: Sequence[Trace], out: Path, *, renumber: bool = False
     for number in sorted(origins):
         _write_rank(origins[number], number, out / RANK_FOLDER.format(number))
     writer.finish()
-    combined = Trace.open(out)
-    rows = {table: combined.rows(table) for table in combined.tables()}
-    return Combined(out, len(origins), rows)
+    return _combined(out, len(origins))
+
+
+def shift_ranks(
+    trace: Trace, out: Path, shifts: Mapping[int, int], clock: Mapping[str, Any]
+) -> Combined:
+    """Write a trace in which the times of ranks are shifted.
+
+    Args:
+        trace: the trace.
+        out: folder of the new trace; absent or empty.
+        shifts: rank -> ns to add to all of its times; 0 for ranks that are not named.
+        clock: what `trace.json` then says of the clock, beside what it says already.
+
+    Raises:
+        TraceError: `out` holds something.
+    """
+    ranks = _processes(trace)
+    kept = {rank: rank for rank in ranks}
+    known = trace.info.get("clock")
+    before = known if isinstance(known, dict) else {"kind": known}
+    writer = TraceWriter(out, trace.info | {"state": "recording"}, beside=[trace.path])
+    for rank in ranks:
+        origin = _Origin(trace, rank, kept, shifts.get(rank, 0))
+        _write_rank([origin], rank, out / RANK_FOLDER.format(rank))
+    writer.finish(clock={**before, **clock, **_recorded(Trace.open(out))})
+    return _combined(out, len(ranks))
+
+
+def _recorded(trace: Trace) -> dict[str, int | None]:
+    """Return when the recording of a trace began and ended, as its processes tell."""
+    if not trace.has("process"):
+        return {}
+    times = trace.scan("process").select(pl.col("started").min(), pl.col("ended").max())
+    first, last = times.collect().row(0)
+    return {"first_ts": first, "last_ts": last}
+
+
+def _combined(out: Path, ranks: int) -> Combined:
+    trace = Trace.open(out)
+    return Combined(out, ranks, {table: trace.rows(table) for table in trace.tables()})
 
 
 def _processes(trace: Trace) -> dict[int, set[int]]:
@@ -124,7 +167,7 @@ def _info(traces: Sequence[Trace], numbers: Sequence[dict[int, int]]) -> dict[st
 
 def _write_rank(origins: Sequence[_Origin], number: int, folder: Path) -> None:
     """Write one rank of the new trace."""
-    if len(origins) == 1 and origins[0].rank == number:
+    if len(origins) == 1 and origins[0].rank == number and not origins[0].shift:
         origin = origins[0]
         files = {table: origin.trace.files(table) for table in origin.trace.tables()}
         own = {
@@ -177,7 +220,12 @@ def _rows(origin: _Origin, table: str) -> Iterator[pl.DataFrame]:
     held = [file for file in files if _holds(file, origin.rank, only=False)]
     for rows in batches(held, table):
         own = rows.filter(pl.col("rank").fill_null(0) == origin.rank)
-        yield _renumbered(own, origin.becomes, origin.rank)
+        yield _shifted(_renumbered(own, origin.becomes, origin.rank), origin.shift)
+
+
+def _shifted(rows: pl.DataFrame, shift: int) -> pl.DataFrame:
+    """Return rows with `shift` added to their times."""
+    return rows.with_columns(pl.col(name) + shift for name in TIMES if name in rows.columns)
 
 
 def _renumbered(rows: pl.DataFrame, becomes: dict[int, int], rank: int) -> pl.DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from pasta.collect.sources import Progress, Source, files_of, open_sources
 from pasta.errors import InputError, TraceError
 from pasta.schema import SCHEMA_VERSION, TABLES
 from pasta.trace import MANIFEST, RANK_FOLDER, Trace
+from pasta.trace_align import Aligned, align_trace
 from pasta.trace_merge import Transform
 from pasta.trace_writer import PartWriter, TraceWriter
 
@@ -41,6 +41,7 @@ class ImportReport:
         first_ts: start of the recording in ns; `None` where nothing has a time.
         last_ts: its end.
         warnings: what the user should know, one sentence each.
+        aligned: how clocks were brought together; `None` where nobody asked.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class ImportReport:
     first_ts: int | None = None
     last_ts: int | None = None
     warnings: list[str] = field(default_factory=list)
+    aligned: Aligned | None = None
 
 
 def import_trace(
@@ -59,6 +61,8 @@ def import_trace(
     *,
     strict: bool = False,
     column_map: Path | None = None,
+    ranks: Sequence[int] = (),
+    align: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
     """Import `files` into a new trace at `out`; a failed import leaves nothing.
@@ -68,12 +72,16 @@ def import_trace(
         out: folder of the trace, absent or empty.
         strict: stop at the first damage instead of counting it.
         column_map: YAML that says what the columns of the files are, whatever their format.
+        ranks: of the files, in their order, whatever they say themselves; of an archive, of each of
+            its members. By default the files tell.
+        align: bring the clocks of ranks together.
         progress: called with the bytes read so far and the total.
 
     Raises:
-        InputError: a file cannot be read, is of no known format, or two are of the same rank.
+        InputError: a file cannot be read, is of no known format, or two are of the same rank; there
+            are more or fewer `ranks` than files.
         ConfigError: `column_map` is not YAML.
-        TraceError: `out` is not empty.
+        TraceError: `out` is not empty, or with `align` the clock of a rank cannot be told.
     """
     if not files:
         raise InputError("no file to import; name at least one")
@@ -81,17 +89,29 @@ def import_trace(
         raise TraceError(f"{out}: already exists and is not empty; choose another -o")
     mapped = None if column_map is None else Mapped(read_column_map(column_map))
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        temporary.chmod(0o755)
-        report = _Import(temporary, mapped, strict=strict).run(files, progress)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+        made = Path(scratch) / "trace"
+        report = _Import(made, mapped, ranks, strict=strict).run(files, progress)
+        if align:
+            made = _align(report, out)
         if out.exists():
             out.rmdir()
-        temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        made.rename(out)
     report.path = out
     return report
+
+
+def _align(report: ImportReport, out: Path) -> Path:
+    """Bring the clocks of an imported trace together and return the new trace, which lies beside it."""
+    aligned = report.path.with_name("aligned")
+    try:
+        report.aligned = align_trace(Trace.open(report.path), aligned)
+    except TraceError as error:
+        reason = str(error).replace(str(report.path), str(out))
+        raise TraceError(f"{reason}; import without --align") from error
+    clock = Trace.open(aligned).info["clock"]
+    report.first_ts, report.last_ts = clock["first_ts"], clock["last_ts"]
+    return aligned
 
 
 def import_cached(files: Sequence[Path]) -> Path:
@@ -172,9 +192,12 @@ def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
 class _Import:
     """One import into `folder`, of files with a map of their columns or of formats that are known."""
 
-    def __init__(self, folder: Path, mapped: Mapped | None, *, strict: bool) -> None:
+    def __init__(
+        self, folder: Path, mapped: Mapped | None, ranks: Sequence[int], *, strict: bool
+    ) -> None:
         self._folder = folder
         self._mapped = mapped
+        self._ranks = ranks
         self._strict = strict
         self._parts: list[Part] = []
         self._completing = 0
@@ -187,6 +210,11 @@ class _Import:
         )
         for source in open_sources(files, progress):
             self._add(source)
+        if len(self._ranks) > len(self._parts):
+            raise InputError(
+                f"--rank: {len(self._ranks)} ranks are given for {len(self._parts)} files that hold"
+                " one; give one for each file, in the same order"
+            )
         if self._completing:
             for source in open_sources(files):
                 self._complete(source)
@@ -251,9 +279,11 @@ class _Import:
         return "mapped", self._mapped
 
     def _rank_of(self, source: Source, imported: Imported) -> tuple[int, str]:
-        """Return the rank and what told it: the file, its name or the order of files."""
+        """Return the rank and what told it: the user, the file, its name or the order of files."""
         in_name = rank_in_name(source)
-        if imported.rank is not None:
+        if self._ranks:
+            rank, told_by = self._given_rank(source), "--rank"
+        elif imported.rank is not None:
             rank, told_by = imported.rank, "its content"
         elif in_name is not None:
             rank, told_by = in_name, "its name"
@@ -266,6 +296,15 @@ class _Import:
                     f" by {other.told_by}; import one file for each rank"
                 )
         return rank, told_by
+
+    def _given_rank(self, source: Source) -> int:
+        place = len(self._parts)
+        if place >= len(self._ranks):
+            raise InputError(
+                f"{source.name}: is file {place + 1}, but --rank names {len(self._ranks)}; give one"
+                " for each file, in the same order"
+            )
+        return self._ranks[place]
 
     def _place_parts(self) -> None:
         """Move the tables to the trace's root, or to a folder for each of several ranks."""

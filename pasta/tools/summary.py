@@ -8,6 +8,7 @@ import polars as pl
 
 from pasta.pipeline.run import Source
 from pasta.schema import TABLES
+from pasta.tools.checks import trace_warnings
 from pasta.tools.report import Report, TablePart, tool
 from pasta.tools.units import human
 
@@ -30,6 +31,9 @@ def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.
         report.facts["lost"] += int(source.trace.losses()["count"].sum())
         report.notes.append(_how_recorded(source))
     report.findings.append(_sentence(report, rows))
+    for source in sources:
+        own = rows.filter(pl.col("trace") == source.name)
+        report.findings += trace_warnings(source.trace, own)
     title = "Rows by table and rank; times count from the start of the trace"
     shown = rows.drop("start_ts", "end_ts")
     report.parts.append(TablePart("tables", title, shown, limit=100))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -17,14 +17,16 @@ from pasta.trace_merge import conform
 BATCH_ROWS = 1 << 18
 
 
-def batches(files: Iterable[Path], table: str) -> Iterator[pl.DataFrame]:
-    """Yield the rows of files of `table`, with all of its columns."""
-    known = set(arrow_schema(table).names)
+def batches(
+    files: Iterable[Path], table: str, columns: Collection[str] | None = None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of files of `table`, with all of its columns or those that are named."""
+    wanted = arrow_schema(table).names if columns is None else list(columns)
     for path in files:
         file = pq.ParquetFile(path)
-        names = [name for name in file.schema_arrow.names if name in known]
+        names = [name for name in file.schema_arrow.names if name in wanted]
         for batch in file.iter_batches(BATCH_ROWS, columns=names):
-            yield cast(pl.DataFrame, pl.from_arrow(conform(table, batch)))
+            yield cast(pl.DataFrame, pl.from_arrow(conform(table, batch).select(wanted)))
 
 
 def whole(trace: Trace, table: str) -> pl.DataFrame:
