@@ -474,7 +474,7 @@ FILLED_BY: dict[str, str] = {
         "pasta collect --with cuda.counters (launches) or --with nvml (devices over time),"
         " or raw pages of Nsight Compute (pasta import FILE.csv)"
     ),
-    "sample": "a CPU sampling collector",
+    "sample": "Linux perf, py-spy, speedscope or collapsed stacks (pasta import FILE)",
 }
 """Table -> what fills it, for the message when a tool needs a table that a trace lacks."""
 
