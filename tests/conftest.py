@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 from pasta.schema import arrow_schema
 from pasta.trace import Trace
 from pasta.trace_writer import TraceWriter
 
 ROOT = Path(__file__).parent.parent
+
+settings.register_profile("pasta", deadline=None)
+settings.load_profile("pasta")
 
 
 @pytest.fixture(scope="session")

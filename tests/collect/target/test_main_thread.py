@@ -9,6 +9,14 @@ import pytest
 from pasta.collect.target.main_thread import call_soon
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Let SIGINT interrupt, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def from_a_thread(function):
     thread = threading.Thread(target=call_soon, args=(function,))
     thread.start()
