@@ -111,7 +111,7 @@ def is_export(source: Source) -> bool:
         return _has_marks(file.stem for file in files_of(source.folder) if file.suffix in _SUFFIXES)
     if not source.head.startswith(MAGIC):
         return False
-    if any(f"TABLE {mark}".encode() in source.head for mark in (*_MARKS, _MARK_START)):
+    if any(mark.encode() in source.head for mark in (*_MARKS, _MARK_START)):
         return True
     if source.file is None:
         return False

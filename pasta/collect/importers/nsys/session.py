@@ -142,7 +142,7 @@ class Session:
             never_zero: whether a start of 0 means that none was recorded.
         """
         start, known = batch.integers("start"), batch.known("start")
-        sound = known & (np.abs(start) < _LATEST)
+        sound = known & (start > -_LATEST) & (start < _LATEST)
         if never_zero:
             sound &= start != 0
         if not sound.all():
