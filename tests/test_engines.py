@@ -30,6 +30,7 @@ NEEDED = {
     "coalescing": "access",
     "touch_from_access": "access",
     "memory_timeline": "memory",
+    "scaling": "thread",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -26,11 +27,13 @@ class EngineOptions:
         workers: worker processes to start on this machine; `None` lets the engine choose.
         scheduler: address of a running Dask scheduler, whose workers are used instead.
         off_gpu: what happens to a stage that the GPU declines: an error, or a run on the CPU.
+        timings: new folder for a trace of what each worker does when.
     """
 
     workers: int | None = None
     scheduler: str | None = None
     off_gpu: OffGpu = "raise"
+    timings: Path | None = None
 
 
 class Engine(ABC):

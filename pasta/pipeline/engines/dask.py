@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.shard_tasks import Work
+from pasta.pipeline.engines.timings import Timings
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.placement import Placement, place
 from pasta.pipeline.run import Source, input_tables
@@ -40,6 +42,7 @@ class DaskEngine(Engine):
         workers: processes to start on this machine; by default one for each core.
         scheduler: address of a running scheduler, whose workers are used instead.
         shard_rows: rows that a shard has at most, unless one row group or one rank has more.
+        timings: new folder for a trace of what each worker does when.
 
     Attributes:
         client: the connection to the scheduler, while the engine is entered.
@@ -53,6 +56,7 @@ class DaskEngine(Engine):
         scheduler: str | None = None,
         *,
         shard_rows: int = SHARD_ROWS,
+        timings: Path | None = None,
     ) -> None:
         super().__init__()
         if workers is not None and scheduler is not None:
@@ -63,6 +67,7 @@ class DaskEngine(Engine):
         self._workers = workers
         self._scheduler = scheduler
         self._shard_rows = shard_rows
+        self._timings = timings
         self._caller = CpuEngine()
         self._cluster: Any = None
         self.client: Any = None
@@ -80,12 +85,17 @@ class DaskEngine(Engine):
     ) -> dict[str, pl.DataFrame] | None:
         """Run the sharded part of a graph on the workers, and the rest in the caller."""
         tables = input_tables(config, graph, sources)
+        timings = Timings(self.client, self._timings, config.name) if self._timings else None
         placement, shards = self._cut(graph, sources, wanted)
         if not placement.targets:
-            self.notes.append("dask: no stage works on shards; all ran in the caller")
+            rest = "; no timings are written" if timings else ""
+            self.notes.append(f"dask: no stage works on shards; all ran in the caller{rest}")
             return None
         work = Work(graph, placement)
-        rows, states = ShardRun(self.client, work).run(shards)
+        shard_run = ShardRun(self.client, work, timings.topic if timings else None)
+        rows, states = shard_run.run(shards)
+        if timings:
+            timings.take_tasks(shard_run.keys)
         empty = graph.unsorted_plan(Shard({}).tables(graph), _sources_of(work), self.collect)
         for name in placement.shipped:
             found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
@@ -96,7 +106,10 @@ class DaskEngine(Engine):
             tables[name] = work.final(name, states[name].lazy() if name in states else nothing)
         self._say(graph, placement, len(shards))
         plans = graph.plan(tables, wanted, self.collect)
-        return dict(zip(plans, self.collect(list(plans.values())), strict=True))
+        results = dict(zip(plans, self.collect(list(plans.values())), strict=True))
+        if timings:
+            timings.write()
+        return results
 
     def _cut(
         self, graph: Graph, sources: Sequence[Source], wanted: Sequence[str]

@@ -33,10 +33,16 @@ class ShardRun:
     Args:
         client: the connection to the scheduler.
         work: what to do with each shard.
+        topic: under which workers log when they read.
+
+    Attributes:
+        keys: the tasks that were submitted.
     """
 
-    def __init__(self, client: Any, work: Work) -> None:
+    def __init__(self, client: Any, work: Work, topic: str | None = None) -> None:
+        self.keys: set[str] = set()
         self._client = client
+        self._topic = topic
         self._work = packed(work)
         self._has_states = bool(work.placement.combined)
         self._rows: dict[int, Frames] = {}
@@ -76,11 +82,15 @@ class ShardRun:
             self._take_finished()
 
     def _submit(self, place: int, shard: Shard) -> None:
-        submit = self._client.submit
-        result = submit(run_shard, self._work, shard, pure=False)
-        self._waiting[submit(part, result, 0, pure=False, priority=1)] = place
+        result = self._task(run_shard, self._work, shard, self._topic)
+        self._waiting[self._task(part, result, 0, priority=1)] = place
         if self._has_states:
-            self._add_state(submit(part, result, 1, pure=False, priority=1), level=0)
+            self._add_state(self._task(part, result, 1, priority=1), level=0)
+
+    def _task(self, function: Any, *arguments: Any, priority: int = 0) -> Any:
+        future = self._client.submit(function, *arguments, pure=False, priority=priority)
+        self.keys.add(future.key)
+        return future
 
     def _add_state(self, state: Any, level: int) -> None:
         """Hold a state, and have a full block of them combined."""
@@ -92,7 +102,7 @@ class ShardRun:
             self._add_state(self._combine(block), level + 1)
 
     def _combine(self, states: Sequence[Any]) -> Any:
-        return self._client.submit(combine_states, self._work, *states, pure=False, priority=2)
+        return self._task(combine_states, self._work, *states, priority=2)
 
     def _combined(self) -> Frames:
         left = [state for level in reversed(self._levels) for state in level]

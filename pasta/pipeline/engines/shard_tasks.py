@@ -13,6 +13,7 @@ from functools import lru_cache
 import polars as pl
 
 from pasta.errors import EngineError
+from pasta.pipeline.engines.timings import timed_reading
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.placement import Placement
 from pasta.pipeline.shards import Shard
@@ -69,15 +70,21 @@ def unpacked(work: bytes) -> Work:
     return found
 
 
-def run_shard(work_bytes: bytes, shard: Shard) -> tuple[Frames, Frames]:
-    """Return the rows of the shipped nodes and the states of the combined ones, of one shard."""
+def run_shard(work_bytes: bytes, shard: Shard, topic: str | None = None) -> tuple[Frames, Frames]:
+    """Return the rows of the shipped nodes and the states of the combined ones, of one shard.
+
+    With a `topic`, its inputs are read before the rest runs, and when is logged under it.
+    """
     work = unpacked(work_bytes)
     graph, placement = work.graph, work.placement
     targets = work.reached(shard.pieces)
     shipped = [name for name in targets if name in placement.shipped]
     combined = [name for name in targets if name in placement.combined]
     sources = {name: graph.nodes[name].sources[0] for name in combined}
-    plans = graph.unsorted_plan(shard.tables(graph), [*shipped, *sources.values()], collect)
+    tables = shard.tables(graph)
+    if topic is not None:
+        tables |= {name: timed_reading(tables[name], topic) for name in shard.pieces}
+    plans = graph.unsorted_plan(tables, [*shipped, *sources.values()], collect)
     states = [
         work.merge(name).partial(plans[source], **graph.nodes[name].arguments)
         for name, source in sources.items()
