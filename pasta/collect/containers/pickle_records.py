@@ -17,6 +17,7 @@ from pasta.collect.containers.pickle_tokens import (
     RECORD,
     REFERENCE,
     SCALAR,
+    SIMPLE,
     VALUE,
 )
 
@@ -80,7 +81,10 @@ class Records:
         keys = self._values_of(b"".join(key for key, _ in items))
         if len(items) >= _PICKLERS_BATCH or not all(type(key) is str for key in keys):
             return False
-        inner = b"".join(re.escape(key) + rb"(" + VALUE + rb")" for key, _ in items)
+        inner = b"".join(
+            re.escape(key) + rb"(" + (VALUE if _PAIR.fullmatch(value) else SIMPLE) + rb")"
+            for key, value in items
+        )
         self._shape = re.compile(rb"\}(" + PUT + rb")\(" + inner + rb"u", re.DOTALL)
         self._keys = keys
         return True
@@ -125,12 +129,11 @@ class Records:
             self._known[part] = value
 
     def _list(self, part: bytes) -> list[Any]:
+        """Return a list of references; lists of the same references are one and the same."""
         begin = 1 + _PUT_SIZES.get(part[1:2], 0)
-        made: list[Any] = []
-        self._number(part[1:begin], made)
         run = part[begin:-1].removeprefix(b"(")
-        if run:
-            made.extend(self._values_of(run))
+        made = self._values_of(run) if run else []
+        self._number(part[1:begin], made)
         return made
 
     def _pair(self, part: bytes) -> tuple[Any, ...]:

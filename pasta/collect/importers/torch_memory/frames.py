@@ -9,13 +9,14 @@ from pasta.collect.losses import Losses
 from pasta.collect.shaping.stacks import Frame, Stacks
 
 _HELD_MAX = 1 << 16
+_LISTS_MAX = 1 << 14
 
 
 class SnapshotStacks:
     """Numbers the stacks of a snapshot.
 
-    A frame that repeats is one and the same dict, so that stacks are told apart by which dicts they
-    hold before any is looked into.
+    A stack or frame that repeats is mostly one and the same object. So it is looked up by which
+    object it is before any is looked into; what was met is held, or its id might become another's.
 
     Args:
         stacks: where the frames go.
@@ -26,12 +27,21 @@ class SnapshotStacks:
         self._stacks = stacks
         self._losses = losses
         self._known: dict[tuple[int, ...], tuple[int, list[Any]]] = {}
+        self._lists: dict[int, tuple[int, list[Any]]] = {}
         self._frames: dict[int, tuple[Frame, Any]] = {}
 
     def id_of(self, frames: Any) -> int:
         """Return the `stack_id` of frames, innermost first as snapshots have them; 0 for none."""
         if type(frames) is not list or not frames:
             return 0
+        known = self._lists.get(id(frames))
+        if known is None:
+            if len(self._lists) >= _LISTS_MAX:
+                self._lists.clear()
+            known = self._lists[id(frames)] = self._id_of_new(frames), frames
+        return known[0]
+
+    def _id_of_new(self, frames: list[Any]) -> int:
         key = tuple(map(id, frames))
         known = self._known.get(key)
         if known is None:
@@ -41,7 +51,7 @@ class SnapshotStacks:
             known = self._known[key] = (
                 number,
                 frames.copy(),
-            )  # held: an id is one's only while it lives
+            )
         return known[0]
 
     def _frame(self, entry: Any) -> Frame:
