@@ -14,6 +14,7 @@ import polars as pl
 
 from pasta.collect.column_map import read_column_map
 from pasta.collect.completing import Part, part_of, rank_in_name
+from pasta.collect.gathering import gathered_sources
 from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer
 from pasta.collect.importers.mapped import Mapped
 from pasta.collect.losses import Losses
@@ -208,7 +209,7 @@ class _Import:
         trace = TraceWriter(
             self._folder, {"command": None, "sources": [str(file) for file in files]}
         )
-        for source in open_sources(files, progress):
+        for source in gathered_sources(files, progress):
             self._add(source)
         if len(self._ranks) > len(self._parts):
             raise InputError(

@@ -30,6 +30,7 @@ class Source:
         size: bytes on disk that it stands for.
         file: the file on disk, where the stream is all that it holds, compressed or not.
         folder: the folder, for a format that is one; there is no stream then.
+        pieces: this file and others of the same process, for a format that has several.
         plain_size: bytes of the stream, as far as known; 0: unknown.
         damage: what ended the stream early, empty while it is sound.
         start: the byte of the plain content at which the chunks start.
@@ -41,6 +42,7 @@ class Source:
     size: int
     file: Path | None = None
     folder: Path | None = None
+    pieces: tuple[Path, ...] = ()
     plain_size: int = 0
     damage: list[str] = field(default_factory=list)
     start: int = 0

@@ -98,14 +98,19 @@ class RocmRows:
             self._part.append("thread", pa.table(columns, schema))
 
     def _timed(self, table: str, raw: Raw) -> pa.Table:
-        """Return the rows that have a time, with all ids and the process."""
+        """Return the rows that have a time, with all ids and the process.
+
+        Where there are no times at all, as of counters without a timeline, all rows stay.
+        """
         columns = {name: column for name, column in raw.items() if name not in ("start", "end")}
-        timed, ts, dur = intervals(raw["start"], raw["end"], self._losses, table)
-        columns.update(ts=ts, dur=dur)
+        count = len(next(iter(raw.values())))
+        timed = np.ones(count, dtype=bool)
+        if "start" in raw:
+            timed, ts, dur = intervals(raw["start"], raw["end"], self._losses, table)
+            columns.update(ts=ts, dur=dur)
         size = columns.get("bytes")
         if size is not None:
             columns["bytes"] = self._not_negative(size)
-        count = len(ts)
         columns["pid"] = pa.repeat(pa.scalar(self.pid, pa.int64()), count)
         for field in arrow_schema(table):
             name = field.name
