@@ -48,6 +48,7 @@ FORBIDDEN = {
     "trace": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_writer": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_combine": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "trace_align": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_join": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "yaml_text": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "nesting": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],

@@ -14,9 +14,9 @@ from pasta.trace import Trace
 LEAST_SHARE = 0.2
 """Share of the run that is worth a sentence when a rank has no event in it."""
 
-FAR_SHARE, FAR_TIME, FAR_ROWS = 0.9, 60_000_000_000, 0.01
-"""Events are far from the others when nothing is in between for 90 % of the trace and a minute, and
-they are at most 1 % of all."""
+FAR_ROWS, FAR_TIMES, FAR_TIME = 0.01, 9, 60_000_000_000
+"""Events are far from the others when they are at most 1 % of all, and nothing is in between for nine
+times as long as the others last, and a minute."""
 
 _MOST_CUTS = 8
 
@@ -50,7 +50,7 @@ def _far(trace: Trace, ranks: Mapping[int, Moments]) -> tuple[str, tuple[int, in
     """Return a sentence on the events that are far from the rest, and the extent of the rest."""
     every = merged(list(ranks.values()))
     (low, high), (start, end) = every.extent, every.longest_gap()
-    if end - start < max(FAR_SHARE * (high - low), FAR_TIME):
+    if end - start < max(FAR_TIMES * every.core(FAR_ROWS), FAR_TIME):
         return None
     before = int(every.begun[every.first <= start].sum())
     after = int(every.ended[every.last >= end].sum())

@@ -50,6 +50,13 @@ class Moments:
         """The first and the last moment of all."""
         return int(self.first.min()), int(self.last.max())
 
+    def core(self, spared: float) -> int:
+        """Return how long that lasts in which all rows begin but a share at either end, ns."""
+        begun = np.cumsum(self.begun)
+        low = np.searchsorted(begun, spared * begun[-1], side="right")
+        high = np.searchsorted(begun, (1 - spared) * begun[-1])
+        return max(int(self.last[high]) - int(self.first[low]), 0)
+
     def longest_gap(self) -> tuple[int, int]:
         """Return where the longest time without anything begins and ends, if it is two parts or more."""
         active = np.flatnonzero(self.first <= self.last)
