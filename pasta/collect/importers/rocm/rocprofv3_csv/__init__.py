@@ -134,7 +134,10 @@ def _kind(source: Source) -> str:
 
 def _columns(source: Source) -> list[str]:
     lines = first_lines(source, 1) if b"\n" in source.head else []
-    return [name.strip() for name in next(csv.reader(lines), [])]
+    try:
+        return [name.strip() for name in next(csv.reader(lines), [])]
+    except csv.Error:  # as of bytes that are no text
+        return []
 
 
 def _pid_of(files: Sequence[Path]) -> int:
