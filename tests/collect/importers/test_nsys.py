@@ -43,7 +43,8 @@ CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 def one(path: Path, table: str, tmp_path: Path) -> list[dict[str, Any]]:
     trace, report = imported(path, tmp_path / "out")
     assert report.losses == []
-    return rows(trace, table)
+    found: list[dict[str, Any]] = rows(trace, table)
+    return found
 
 
 def test_a_kernel_and_its_call(tmp_path: Path) -> None:
@@ -462,7 +463,7 @@ def test_rows_that_stand_in_no_order_are_sorted(tmp_path: Path) -> None:
 
 def everything(path: Path) -> Path:
     """Write a small export of all kinds of rows."""
-    return export(
+    written: Path = export(
         path,
         NVTX_EVENTS=(NVTX, [mark(n, n + 5, 59, f"range {n}") for n in range(0, 400, 7)]),
         OSRT_API=(
@@ -484,6 +485,7 @@ def everything(path: Path) -> Path:
             CALLS: (RUNTIME, [[n, n + 1, 0, thread(), n, 4, 0, None] for n in range(200)]),
         },
     )  # fmt: skip
+    return written
 
 
 @settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,13 @@ WORK = ("KERNEL", "MEMCPY", "MEMSET")
 def ask(file: Path, question: str) -> list[tuple[Any, ...]]:
     """Return what SQLite answers; nothing where a table is absent."""
     connection = sqlite3.connect(f"file:{file}?immutable=1", uri=True)
-    try:
-        return connection.execute(question).fetchall()
-    except sqlite3.OperationalError as error:
-        assert "no such table" in str(error)
-        return []
-    finally:
-        connection.close()
+    with contextlib.closing(connection):
+        try:
+            return connection.execute(question).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            return []
 
 
 def union(intervals: list[tuple[int, int]]) -> int:

@@ -1,100 +1,46 @@
-"""NVIDIA Nsight Systems: SQLite exports of any version, `arrowdir` and `parquetdir` exports."""
+"""NVIDIA Nsight Systems: SQLite exports of any version, `arrowdir` and `parquetdir` exports, reports."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-
-import pyarrow as pa
 
 from pasta.collect.containers.sqlite_tables import SqliteTables
 from pasta.collect.importer import Imported, importer
-from pasta.collect.importers.nsys.device_work import (
-    add_copies,
-    add_kernels,
-    add_memory,
-    add_page_faults,
-    add_synchronisations,
-)
-from pasta.collect.importers.nsys.export import Export, FolderTables, is_export
-from pasta.collect.importers.nsys.host_work import Ranges, add_calls, add_libraries
-from pasta.collect.importers.nsys.origin import (
-    append_origin,
-    base_of,
-    count_unread,
-    count_warnings,
-    rank_of,
-)
-from pasta.collect.importers.nsys.sampling import Waits, add_gpu_metrics, add_samples
-from pasta.collect.importers.nsys.session import Session, process_of
+from pasta.collect.importers.nsys.export import FolderTables, is_export
+from pasta.collect.importers.nsys.reading import import_export
+from pasta.collect.importers.nsys.report import exported, is_report
 from pasta.collect.losses import Losses
-from pasta.collect.shaping.counted_sequences import CountedSequences
-from pasta.collect.shaping.span_parents import SpanParents
 from pasta.collect.sources import Source, as_file
 from pasta.trace_writer import PartWriter
-
-_STEPS: tuple[Callable[[Session], None], ...] = (
-    add_calls,
-    add_kernels,
-    add_copies,
-    add_synchronisations,
-    add_page_faults,
-    add_memory,
-    lambda session: Ranges(session).add(),
-    add_libraries,
-    add_samples,
-    lambda session: Waits(session).add(),
-    add_gpu_metrics,
-)
 
 
 @importer("nsys")
 class NsightSystems:
-    """Imports one export, with all processes and devices that it is of."""
+    """Imports one export, with all processes and devices that it is of; a report is exported first."""
 
     format = "Nsight Systems (SQLite, Arrow or Parquet export)"
     version = 1
     general = False
 
     def recognises(self, source: Source) -> bool:
-        """Tell whether a file or folder holds tables as Nsight Systems names them."""
-        return is_export(source)
+        """Tell whether a file or folder holds tables as Nsight Systems names them, or is a report."""
+        return is_export(source) or is_report(source)
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
-        """Append the rows of an export."""
+        """Append the rows of an export.
+
+        Raises:
+            InputError: nothing of it can be read, or it is a report that `nsys` does not export.
+        """
         if source.folder is not None:
             return import_export(FolderTables(source.folder, losses), part, losses)
         scratch = part.folder.with_name(f"{part.folder.name}-scratch")
         try:
-            file = as_file(source, scratch)
+            is_own = is_report(source)
+            file = exported(source, scratch) if is_own else as_file(source, scratch)
             for damage in source.damage:
                 losses.fault(damage)
             with SqliteTables(file, losses) as tables:
                 return import_export(tables, part, losses)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-def import_export(export: Export, part: PartWriter, losses: Losses) -> Imported:
-    """Append the rows of an export, whatever it is stored as."""
-    session = Session(export, part, losses, base_of(export, losses))
-    session.fallback_pid = _first_process(export)
-    for step in _STEPS:
-        step(session)
-    append_origin(session)
-    count_warnings(export, losses)
-    count_unread(export, session.read, losses)
-    return Imported(
-        rank=rank_of(export),
-        pid=min(session.extents, default=0),
-        transforms={"span": SpanParents(losses).add, "collective": CountedSequences().add},
-    )
-
-
-def _first_process(export: Export) -> int:
-    """Return the process of the first call, or else range; 0: there is none."""
-    for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
-        for batch in export.read(table, {"globalTid": pa.int64()}):
-            for number in batch.column(0).drop_null()[:1].to_pylist():
-                return int(process_of(number))
-    return 0
