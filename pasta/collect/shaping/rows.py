@@ -34,6 +34,11 @@ class Rows:
         if len(self._rows) >= _BATCH_ROWS:
             self.flush()
 
+    def add_columns(self, *columns: pa.Array[Any]) -> None:
+        """Append rows that are columns already."""
+        self.flush()
+        self._part.append(self._table, pa.Table.from_arrays(list(columns), schema=self._schema))
+
     def flush(self) -> None:
         """Append what has been gathered."""
         if not self._rows:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-_NONE = Raw(b"null")
+ABSENT = Raw(b"null")
+"""Stands for a value that an event lacks, where values stay raw."""
 
 
 class Event(Struct, gc=False):
@@ -19,12 +20,12 @@ class Event(Struct, gc=False):
     name: Any = None
     pid: Any = None
     tid: Any = None
-    ts: Raw = _NONE
-    dur: Raw = _NONE
+    ts: Raw = ABSENT
+    dur: Raw = ABSENT
     id: Any = None
     id2: Any = None
-    args: Raw = _NONE
-    attr: Raw = _NONE
+    args: Raw = ABSENT
+    attr: Raw = ABSENT
 
 
 decode_events: Callable[[bytes], list[Event]] = msgspec.json.Decoder(list[Event]).decode

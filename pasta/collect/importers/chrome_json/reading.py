@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pasta.collect.importers.chrome_json.events import Event, arguments_of
+from pasta.collect.importers.chrome_json.events import ABSENT, Event, arguments_of
 from pasta.collect.importers.chrome_json.lanes import Lanes
-from pasta.collect.importers.chrome_json.tables import ChromeTables, Timed
+from pasta.collect.importers.chrome_json.tables import ChromeTables, Timed, text
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.decimal_time import nanoseconds
 from pasta.collect.shaping.open_spans import OpenSpans
 from pasta.trace_writer import PartWriter
 
 _COMPLETE, _BEGIN, _END, _COUNTER, _METADATA = "X", "B", "E", "C", "M"
-_ASYNC_BEGINS, _ASYNC_ENDS, _INSTANTS, _FLOWS = "bS", "eF", "iIRnTp", "stf"
+_ASYNC_BEGINS, _ASYNC_ENDS, _INSTANTS = "bS", "eF", "iIRnTp"
 _NAMES = ("process_name", "thread_name")
 _EPOCH_NS = 10**17
 _NO_START = "event without a start time (0, missing or no number): left out"
@@ -43,21 +43,30 @@ class Reading:
 
     def take(self, events: list[Event]) -> None:
         """Take a block of events."""
-        for event in events:
-            if event.ph == _METADATA:
-                self._name(event)
+        named = [event for event in events if event.ph == _METADATA]
+        for event in named:
+            self._name(event)
+        if named:
+            self.tables.forget_lanes()
         timed = [event for event in events if event.ph != _METADATA]
         if not timed:
             return
         ts, known = nanoseconds([event.ts for event in timed])
-        dur, ended = nanoseconds([event.dur for event in timed])
         known &= self._believed(ts)
-        for event, start, sound, length, finished in zip(
-            timed, ts.tolist(), known.tolist(), dur.tolist(), ended.tolist(), strict=True
-        ):
-            if sound:
-                self._add(event, start, length if finished else None)
-            elif isinstance(event.ph, str) and event.ph in _FLOWS and event.ph:
+        first, self._begun = self._begun + 1, self._begun + len(timed)
+        complete = np.array([event.ph == _COMPLETE for event in timed])
+        dur, ended = self._durations(timed, np.flatnonzero(complete))
+        sound = known & complete & ended & (dur >= 0)
+        places = np.flatnonzero(sound)
+        chosen = [timed[place] for place in places.tolist()]
+        others = self.tables.add_spans(chosen, first + places, ts[places], dur[places])
+        remaining = np.concatenate((np.flatnonzero(~sound), places[others]))
+        for place in np.sort(remaining).tolist():
+            event, number = timed[place], first + place
+            if known[place]:
+                length = int(dur[place]) if ended[place] else None
+                self._add(event, number, int(ts[place]), length)
+            elif event.ph in ("s", "t", "f"):
                 self._skip(event)
             else:
                 self._losses.fault(_NO_START, where=f"event '{str(event.name)[:80]}'")
@@ -68,6 +77,17 @@ class Reading:
             self._losses.fault("begin without an end: kept as unfinished", 1, begun.ts)
             self.tables.add(begun)
         self.tables.finish()
+
+    def _durations(
+        self, events: list[Event], complete: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the durations of events, and which are told; only complete ones have any."""
+        dur = np.zeros(len(events), dtype=np.int64)
+        ended = np.zeros(len(events), dtype=bool)
+        if len(complete):
+            texts = [events[place].dur for place in complete.tolist()]
+            dur[complete], ended[complete] = nanoseconds(texts)
+        return dur, ended
 
     def _believed(self, ts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which times can be: 0 is none among times that count from 1970 on."""
@@ -80,34 +100,26 @@ class Reading:
         if event.name in _NAMES and name is not None:
             self.lanes.name(event.name, event.pid, event.tid, str(name).strip())
 
-    def _add(self, event: Event, ts: int, dur: int | None) -> None:
+    def _add(self, event: Event, number: int, ts: int, dur: int | None) -> None:
         phase = event.ph if isinstance(event.ph, str) and len(event.ph) == 1 else "?"
         if phase == _COMPLETE:
-            self.tables.add(self._timed(event, ts, self._sound(event, ts, dur)))
+            self.tables.add(_timed(event, number, ts, self._sound(event, ts, dur)))
         elif phase == _BEGIN:
-            self._open.begin(_thread(event), self._timed(event, ts, None))
+            self._open.begin(_thread(event), _timed(event, number, ts, None))
         elif phase == _END:
             self._end(_thread(event), lambda _: True, event, ts)
         elif phase in _ASYNC_BEGINS:
-            begun = self._timed(event, ts, None)._replace(tid=self._track(event))
+            begun = _timed(event, number, ts, None)._replace(tid=self._track(event))
             self._open.begin(_scope(event), begun)
         elif phase in _ASYNC_ENDS:
             self._end(_scope(event), _is_named(event.name), event, ts)
         elif phase in _INSTANTS:
-            self.tables.add(self._timed(event, ts, 0))
+            self.tables.add(_timed(event, number, ts, 0))
         elif phase == _COUNTER:
-            name, arguments = _text(event.name), arguments_of(event.args)
+            name, arguments = text(event.name), arguments_of(event.args)
             self.tables.add_counter(name, event.pid, event.tid, ts, arguments)
         else:
             self._skip(event)
-
-    def _timed(self, event: Event, ts: int, dur: int | None) -> Timed:
-        self._begun += 1
-        arguments = bytes(event.args)
-        if arguments == b"null":
-            arguments = bytes(event.attr)
-        name, category = _text(event.name), _text(event.cat)
-        return Timed(self._begun, name, category, event.pid, event.tid, ts, dur, arguments)
 
     def _sound(self, event: Event, ts: int, dur: int | None) -> int | None:
         if dur is None:
@@ -130,7 +142,7 @@ class Reading:
 
     def _track(self, event: Event) -> str:
         """Return a thread of its own for an asynchronous event, whose time is no thread's."""
-        scope = f"async {_text(event.cat)} {_identity(event)}"
+        scope = f"async {text(event.cat)} {_identity(event)}"
         if scope not in self._tracks and len(self._tracks) < _TRACKS_MAX:
             self._tracks[scope] = scope
         return self._tracks.get(scope, "async")
@@ -143,12 +155,18 @@ class Reading:
             self._losses.skip(f"event of phase '{phase}': left out")
 
 
+def _timed(event: Event, number: int, ts: int, dur: int | None) -> Timed:
+    arguments = bytes(event.args if event.args is not ABSENT else event.attr)
+    name, category = text(event.name), text(event.cat)
+    return Timed(number, name, category, event.pid, event.tid, ts, dur, arguments)
+
+
 def _thread(event: Event) -> tuple[str, str]:
     return str(event.pid), str(event.tid)
 
 
 def _scope(event: Event) -> tuple[str, str, str]:
-    return "async", _text(event.cat), _identity(event)
+    return "async", text(event.cat), _identity(event)
 
 
 def _identity(event: Event) -> str:
@@ -161,7 +179,3 @@ def _identity(event: Event) -> str:
 
 def _is_named(name: Any) -> Callable[[Timed], bool]:
     return lambda begun: name is None or begun.name == str(name)
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from pasta.collect.importers.chrome_json.device_work import (
     copy_bytes,
     copy_kind,
@@ -12,7 +16,7 @@ from pasta.collect.importers.chrome_json.device_work import (
     launch_of,
     whole,
 )
-from pasta.collect.importers.chrome_json.events import arguments_of
+from pasta.collect.importers.chrome_json.events import ABSENT, Event, arguments_of
 from pasta.collect.importers.chrome_json.lanes import Kind, Lane, Lanes
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.columns import Columns
@@ -22,6 +26,7 @@ from pasta.trace_writer import PartWriter
 _FUNCTIONS = frozenset({"fee", "FEE", "py-spy", "function", "python_function"})
 _OPERATORS = frozenset({"Op", "op", "operator"})
 _KERNELS = frozenset({"kernel", "Kernel"})
+_OF_AIU = b'"TS5"'
 _CORRELATIONS = ("correlation_id", "correlation", "correlationId", "corrid")
 
 
@@ -69,6 +74,7 @@ class ChromeTables:
         self._lanes = lanes
         self._columns = Columns(losses)
         self._numbers: dict[tuple[str, str], int] = {}
+        self._homes: dict[tuple[Any, Any, Any], tuple[int, int, str] | None] = {}
         self._launches = 0
         times = ("pid", "ts", "dur")
         self._spans = Rows(
@@ -90,12 +96,51 @@ class ChromeTables:
         self._copies = Rows(part, "copy", *times, *device, "kind", "bytes")
         self._metrics = Rows(part, "metric", "pid", "ts", "device", "launch_id", "name", "value")
 
+    def add_spans(
+        self,
+        events: list[Event],
+        numbers: NDArray[np.int64],
+        ts: NDArray[np.int64],
+        dur: NDArray[np.int64],
+    ) -> list[int]:
+        """Add the complete events that are spans of the host.
+
+        Args:
+            events: events with sound times.
+            numbers: the ordinal of each.
+            ts: their starts in ns.
+            dur: their durations in ns.
+
+        Returns:
+            The places of the events that are something else.
+        """
+        homes = [self._home(event) for event in events]
+        places = [at for at, home in enumerate(homes) if home]
+        if places:
+            pids, tids, levels = zip(*filter(None, homes), strict=True)
+            self.host_events.update(pids)
+            start, length = ts[places], dur[places]
+            self._extend(int(start.min()), int((start + length).max()))
+            none = pa.array(np.zeros(len(places), dtype=np.uint64))
+            self._spans.add_columns(
+                *(pa.array(pids, pa.int64()), pa.array(start), pa.array(length)),
+                *(pa.array(tids, pa.int64()), pa.array(numbers[places].astype(np.uint64))),
+                pa.array(levels, pa.string()),
+                self._columns.texts([text(events[at].name) for at in places]),
+                *(none, none),
+            )
+        return [at for at, home in enumerate(homes) if not home]
+
+    def forget_lanes(self) -> None:
+        """Look lanes up again, since processes or threads have new names."""
+        self._homes.clear()
+
     def add(self, event: Timed) -> None:
         """Add a complete event to the table that its lane, else its category tells."""
         lane = self._lanes.of(event.pid, event.tid)
         if lane.kind is Kind.HOST and event.category in _KERNELS:
             lane = Lane(Kind.DEVICE, self.number(event.pid, "device"), _trailing(event.tid))
-        elif lane.kind is Kind.HOST and event.arguments.find(b'"TS5"') >= 0:
+        elif lane.kind is Kind.HOST and _OF_AIU in event.arguments:
             lane = Lane(Kind.DEVICE, self.number(event.pid, "device"))
         if lane.kind is Kind.DERIVED:
             self._losses.skip("event that the recorder derives from a device's own: left out")
@@ -135,10 +180,10 @@ class ChromeTables:
 
     def number(self, value: Any, what: str) -> int:
         """Return the number of a `pid`, `tid` or `device`; text and large numbers get one."""
-        text = str(value)
-        known = self._numbers.get((what, text))
+        written = str(value)
+        known = self._numbers.get((what, written))
         if known is None:
-            known = self._numbers[what, text] = self._number(value, text, what)
+            known = self._numbers[what, written] = self._number(value, written, what)
         return known
 
     def finish(self) -> None:
@@ -146,13 +191,13 @@ class ChromeTables:
         for rows in (self._spans, self._calls, self._kernels, self._copies, self._metrics):
             rows.flush()
 
-    def _number(self, value: Any, text: str, what: str) -> int:
+    def _number(self, value: Any, written: str, what: str) -> int:
         if value is None:
             return 0
         if isinstance(value, float) and value.is_integer():
-            text = str(int(value))
+            written = str(int(value))
         try:
-            number = int(text)
+            number = int(written)
         except ValueError:
             number = 1 << 64
         limit = 1 << (31 if what == "device" else 63)
@@ -160,10 +205,28 @@ class ChromeTables:
             return number
         if what == "device":
             return -1
-        return self._columns.renumber(text, what, sign=-1 if what == "tid" else 1)
+        return self._columns.renumber(written, what, sign=-1 if what == "tid" else 1)
+
+    def _home(self, event: Event) -> tuple[int, int, str] | None:
+        """Return process, thread and level of an event that is a span of the host."""
+        if event.attr is not ABSENT or (event.cat is None and _OF_AIU in bytes(event.args)):
+            return None
+        try:
+            return self._homes[event.pid, event.tid, event.cat]
+        except KeyError:
+            pass
+        except TypeError:
+            return None
+        lane, category = self._lanes.of(event.pid, event.tid), text(event.cat)
+        home = None
+        if lane.kind is Kind.HOST and category not in _KERNELS:
+            home = (*self._host(event), _level(category))
+        self._homes[event.pid, event.tid, event.cat] = home
+        return home
 
     def _add_span(self, event: Timed) -> None:
         pid, tid = self._host(event)
+        self.host_events[pid] += 1
         self._spans.add(
             *(pid, event.ts, event.dur, tid, event.number),
             *(_level(event.category), event.name, 0, 0),
@@ -171,13 +234,13 @@ class ChromeTables:
 
     def _add_call(self, event: Timed) -> None:
         pid, tid = self._host(event)
+        self.host_events[pid] += 1
         correlation = _correlation(arguments_of(event.arguments))
         self._calls.add(pid, event.ts, event.dur, tid, correlation, 0, event.name, 0)
 
-    def _host(self, event: Timed) -> tuple[int, int]:
-        """Return process and thread of a host row, and keep them."""
+    def _host(self, event: Timed | Event) -> tuple[int, int]:
+        """Return process and thread of a host row, and keep the thread."""
         pid, tid = self.number(event.pid, "pid"), self.number(event.tid, "tid")
-        self.host_events[pid] += 1
         if (pid, tid) not in self.threads:
             key = (str(event.pid), str(event.tid))
             plain = None if str(tid) == key[1] or event.tid is None else key[1]
@@ -204,6 +267,11 @@ class ChromeTables:
     def _extend(self, first: int, last: int) -> None:
         self.first = first if self.first is None else min(self.first, first)
         self.last = last if self.last is None else max(self.last, last)
+
+
+def text(value: Any) -> str:
+    """Return a name as text, whatever it is in the file."""
+    return "" if value is None else str(value)
 
 
 def _level(category: str) -> str:
