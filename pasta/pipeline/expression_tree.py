@@ -133,6 +133,29 @@ def conjuncts(expression: pl.Expr) -> list[pl.Expr]:
     return found
 
 
+_MIRRORED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq", "Eq": "Eq"}
+
+
+def comparison(expression: pl.Expr, column: str) -> tuple[str, int] | None:
+    """Return how `expression` compares a column with an integer, or `None` where it does not.
+
+    Returns:
+        `Lt`, `LtEq`, `Gt`, `GtEq` or `Eq` as of the column, and the integer.
+    """
+    tree = json.loads(expression.meta.serialize(format="json"))
+    binary = tree.get("BinaryExpr", {}) if isinstance(tree, dict) else {}
+    operation, sides = binary.get("op"), [binary.get("left"), binary.get("right")]
+    if operation not in _MIRRORED or {"Column": column} not in sides:
+        return None
+    swapped = sides[1] == {"Column": column}
+    value = _expression(sides[0 if swapped else 1])
+    if value.meta.root_names() or any(node.name != "Literal" for node in nodes(value)):
+        return None
+    found = pl.select(value).item()
+    whole = isinstance(found, int) and not isinstance(found, bool)
+    return (_MIRRORED[operation] if swapped else operation, found) if whole else None
+
+
 class Aggregate(NamedTuple):
     """An aggregate in an expression.
 

@@ -14,9 +14,11 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from pasta.pipeline.graph import Graph, empty_input, with_trace_column
-from pasta.pipeline.pruning import chosen_ranks, rank_conditions
+from pasta.pipeline.pruning import TIME, Bounds, chosen_ranks, rank_conditions, time_bounds
 from pasta.pipeline.run import Source, chosen_sources
 from pasta.trace import scan_files
+
+_ALWAYS: Bounds = (float("-inf"), float("inf"))
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class _File:
         trace: the name and the folder of its trace, and its folder in there, as text.
         groups: rows of each row group.
         ranks: smallest and largest rank; `None` where unknown.
+        times: smallest and largest `ts` of each row group; all numbers where unknown.
     """
 
     trace: str
@@ -72,6 +75,7 @@ class _File:
     file: Path
     groups: tuple[int, ...]
     ranks: tuple[int, int] | None
+    times: tuple[Bounds, ...]
 
     @property
     def rows(self) -> int:
@@ -92,6 +96,7 @@ class ShardedInputs:
         known: dict[tuple[str, Path], _File] = {}
         self._files: dict[str, list[_File]] = {}
         conditions = rank_conditions(graph)
+        self._bounds = time_bounds(graph)
         for name in names:
             spec = graph.inputs[name]
             self._files[name] = []
@@ -105,11 +110,14 @@ class ShardedInputs:
                         self._files[name].append(known[key])
 
     def by_rows(self, rows: int) -> list[Shard]:
-        """Cut each input into shards of about `rows` rows, in their order; no row group is cut."""
+        """Cut each input into shards of about `rows` rows, in their order; no row group is cut.
+
+        Row groups of times that no filter leaves are in none of them.
+        """
         return [
             Shard({name: pieces})
             for name, files in self._files.items()
-            for pieces in _bundles(files, rows)
+            for pieces in _bundles(files, rows, self._bounds[name])
         ]
 
     def by_rank(self, rows: int) -> list[Shard]:
@@ -157,21 +165,32 @@ def _described(source: Source, file: Path) -> _File:
     footer = pq.read_metadata(file)
     groups = tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
     folder = (str(source.trace.path), str(file.parent.parent))
-    return _File(source.name, folder, file, groups, _ranks(footer))
+    times = tuple(span or _ALWAYS for span in _extremes(footer, TIME))
+    return _File(source.name, folder, file, groups, _ranks(footer), times)
 
 
 def _ranks(footer: pq.FileMetaData) -> tuple[int, int] | None:
     """Return the smallest and largest rank in a file, from its statistics."""
-    columns = [footer.schema.column(place).path for place in range(footer.num_columns)]
-    if "rank" not in columns:
+    groups = _extremes(footer, "rank")
+    known = [span for span in groups if span is not None]
+    if not known or len(known) < len(groups):
         return None
-    found: list[int] = []
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _extremes(footer: pq.FileMetaData, column: str) -> list[tuple[int, int] | None]:
+    """Return the least and the largest value of a column in each row group, where it has no null."""
+    columns = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    found: list[tuple[int, int] | None] = []
     for place in range(footer.num_row_groups):
-        statistics = footer.row_group(place).column(columns.index("rank")).statistics
+        known = column in columns
+        group = footer.row_group(place)
+        statistics = group.column(columns.index(column)).statistics if known else None
         if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
-            return None
-        found += [int(statistics.min), int(statistics.max)]  # type: ignore[arg-type]
-    return (min(found), max(found)) if found else None
+            found.append(None)
+        else:
+            found.append((int(statistics.min), int(statistics.max)))  # type: ignore[arg-type]
+    return found
 
 
 def _span(ranks: Sequence[tuple[int, int] | None]) -> tuple[float, float]:
@@ -196,11 +215,11 @@ def _grouped(
     yield from (group for group, _, _ in groups)
 
 
-def _bundles(files: Sequence[_File], rows: int) -> Iterator[list[Piece]]:
+def _bundles(files: Sequence[_File], rows: int, bounds: Bounds) -> Iterator[list[Piece]]:
     """Yield consecutive pieces of about `rows` rows together."""
     bundle: list[Piece] = []
     for file in files:
-        for piece in _pieces(file, rows):
+        for piece in _pieces(file, rows, bounds):
             if bundle and sum(held.rows for held in bundle) + piece.rows > rows:
                 yield bundle
                 bundle = []
@@ -209,16 +228,23 @@ def _bundles(files: Sequence[_File], rows: int) -> Iterator[list[Piece]]:
         yield bundle
 
 
-def _pieces(file: _File, rows: int) -> Iterator[Piece]:
-    """Yield consecutive row groups of a file, together of about `rows` rows."""
+def _pieces(file: _File, rows: int, bounds: Bounds) -> Iterator[Piece]:
+    """Yield consecutive row groups of times within `bounds`, together of about `rows` rows."""
     begin = end = 0
-    for size in file.groups:
-        if end > begin and end + size - begin > rows:
-            yield Piece(file.trace, file.file, begin, end - begin, whole=False)
+    for size, (first, last) in zip(file.groups, file.times, strict=True):
+        matters = first <= bounds[1] and bounds[0] <= last
+        if end > begin and (not matters or end + size - begin > rows):
+            yield _piece(file, begin, end)
             begin = end
         end += size
+        if not matters:
+            begin = end
     if end > begin:
-        yield Piece(file.trace, file.file, begin, end - begin, whole=begin == 0)
+        yield _piece(file, begin, end)
+
+
+def _piece(file: _File, begin: int, end: int) -> Piece:
+    return Piece(file.trace, file.file, begin, end - begin, whole=end - begin == file.rows)
 
 
 def _whole(file: _File) -> Piece:

@@ -14,7 +14,7 @@ import pasta
 from pasta.errors import TraceError
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.engines.gpu import input_bytes
-from pasta.pipeline.pruning import chosen_ranks, rank_conditions
+from pasta.pipeline.pruning import chosen_ranks, rank_conditions, time_bounds
 from pasta.pipeline.run import Source
 from pasta.pipeline.shards import ShardedInputs
 from pasta.pipeline.wiring import build_graph
@@ -146,9 +146,50 @@ def test_shards_and_sizes_count_only_what_is_read(tmp_path, many):
     assert input_bytes(graph, sources) == sum(f.stat().st_size for f in many.files("kernel", [3]))
 
 
-def test_row_groups_of_other_times_are_not_read(tmp_path, many):
+def times(first: int, last: int) -> str:
+    return f"ts >= {first} and ts < {last}"
+
+
+@pytest.mark.parametrize(
+    ("where", "read"),
+    [
+        (times(10 * (ROWS + GROUP), 10 * (ROWS + 2 * GROUP)), [(1, 20, 20)]),
+        ("999 < ts and dur > 0 and 1399 >= ts", [(1, 0, 40)]),
+        ("ts between 200 and 399 and ts < 800", [(0, 20, 20)]),
+        ("ts = 2990", [(2, 80, 20)]),
+        ("ts < 0", []),
+        ("ts < 200 or ts >= 2800", [(0, 0, 100), (1, 0, 100), (2, 0, 100)]),
+        ("ts + 1 < 3", [(0, 0, 100), (1, 0, 100), (2, 0, 100)]),
+        ("ts < 2.5", [(0, 0, 100), (1, 0, 100), (2, 0, 100)]),
+    ],
+)
+def test_shards_leave_out_row_groups_of_other_times(tmp_path, many, where, read):
+    graph = graph_of(tool(tmp_path, where))
+    shards = ShardedInputs(graph, [Source("many", many)], ["kernels"]).by_rows(ROWS)
+    pieces = [piece for shard in shards for piece in shard.pieces["kernels"]]
+    found = {(int(piece.file.stem), piece.offset, piece.rows) for piece in pieces}
+    assert sorted(found) == read
+    assert len(pieces) == len(RANKS) * len(read)
+    rows = [shard.tables(graph)["kernels"] for shard in shards] or [many.scan("kernel").clear()]
+    condition = pl.sql_expr(where)
+    left = pl.concat(rows).filter(condition).drop("trace", strict=False).collect()
+    assert_frame_equal(left, many.scan("kernel").filter(condition).collect())
+
+
+@pytest.mark.parametrize("begins", [[], ["ts < 200"], ["ts < 200", "dur > 0"]])
+def test_shards_keep_the_times_of_every_reader(tmp_path, begins):
+    more = "".join(f"x{n}: {{use: filter, from: kernels, where: {w}}}, " for n, w in enumerate(begins))  # fmt: skip
+    bounds = time_bounds(graph_of(tool(tmp_path, "ts >= 100 and ts < 150", more)))["kernels"]
+    unknown = (float("-inf"), float("inf"))
+    assert bounds == [(100, 149), (float("-inf"), 199), unknown][len(begins)]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "dask"])
+def test_row_groups_of_other_times_are_not_read(tmp_path, many, engine):
     """The bytes of all row groups but one per rank are destroyed; their statistics say enough."""
-    where = f"ts >= {10 * (ROWS + GROUP)} and ts < {10 * (ROWS + 2 * GROUP)}"
+    if engine == "dask":
+        pytest.importorskip("distributed")
+    where = times(10 * (ROWS + GROUP), 10 * (ROWS + 2 * GROUP))
     expected = many.scan("kernel").filter(pl.sql_expr(where)).collect()
     assert expected.height == GROUP * len(RANKS)
     for file in many.files("kernel"):
@@ -162,7 +203,8 @@ def test_row_groups_of_other_times_are_not_read(tmp_path, many):
                 length = chunk.total_compressed_size
                 content[begin : begin + length] = b"\xff" * length
         file.write_bytes(content)
-    report = pasta.run(str(tool(tmp_path, where)), trace=Trace.open(many.path), engine="cpu")
+    path, trace = str(tool(tmp_path, where)), Trace.open(many.path)
+    report = pasta.run(path, trace=trace, engine=engine, workers=1)
     assert report.tables["sums"].sort("rank")["n"].to_list() == [GROUP] * len(RANKS)
     rows = Trace.open(many.path).scan("kernel").filter(pl.sql_expr(where)).collect()
     assert_frame_equal(rows, expected)
