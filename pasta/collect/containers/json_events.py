@@ -27,6 +27,7 @@ class EventReader(ArrayBlocks, Generic[E]):
         losses: where damage is counted.
         damage: what ended the stream early, filled by whoever feeds it.
         array: key of the array; a stream that is a bare array is read too.
+        keys: what the events may begin with, as a pattern such as `ph|name`.
         block_bytes: decode about so many bytes at once.
         start: the byte at which the chunks start.
         stop: end at the first event boundary at or after this byte; `None`: read to the end.
@@ -46,6 +47,7 @@ class EventReader(ArrayBlocks, Generic[E]):
         damage: Sequence[str] = (),
         *,
         array: str = "traceEvents",
+        keys: bytes = _EVENT_KEYS,
         block_bytes: int = BLOCK_BYTES,
         start: int = 0,
         stop: int | None = None,
@@ -55,7 +57,7 @@ class EventReader(ArrayBlocks, Generic[E]):
         self.seam: int | None = None
         self._bare = self._found = self._handed_over = False
         self._stop = stop
-        self._elements = elements_with(_EVENT_KEYS, decode, "event")
+        self._elements = elements_with(keys, decode, "event")
         self._array = array
 
     def __iter__(self) -> Iterator[list[E]]:

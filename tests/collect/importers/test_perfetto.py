@@ -198,6 +198,7 @@ def test_counters(tmp_path):
         (70, 50, "sent", 2.0, "requests"),
         (70, 60, "memory", 7000.0, "bytes"),
     ]
+    assert not trace.has("thread")
 
 
 def test_interned_names_and_defaults_until_they_are_cleared(tmp_path):

@@ -236,7 +236,7 @@ class Reading:
         if track.incremental:
             value += sequence.counters.get(uuid, 0)
             sequence.counters[uuid] = value
-        pid, _ = self._tracks.place(uuid)
+        pid = self._tracks.process(uuid)
         self._extend(pid, ts, ts)
         self._metrics.add(pid, -1, ts, 0, track.name, float(value * track.factor), track.unit)
 

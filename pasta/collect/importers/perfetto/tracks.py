@@ -107,23 +107,25 @@ class Tracks:
             self._tracks[uuid] = Track()
         return self._tracks[uuid]
 
+    def process(self, uuid: int) -> int:
+        """Return the process of a track; 0: it is of none that is known."""
+        track = self.track(uuid)
+        for _ in range(_PARENTS_MAX):
+            if track.pid is not None or track.parent not in self._tracks:
+                break
+            track = self._tracks[track.parent]
+        return track.pid or 0
+
     def place(self, uuid: int) -> tuple[int, int]:
         """Return process and thread of a track; tracks of no thread have negative numbers."""
-        track = self.track(uuid)
-        pid, tid = track.pid, track.tid
-        above = track
-        for _ in range(_PARENTS_MAX):
-            if pid is not None or above.parent not in self._tracks:
-                break
-            above = self._tracks[above.parent]
-            pid = above.pid
-        if tid is None:
-            if not track.number:
-                self._threadless += 1
-                track.number = self._threadless
-                self.threads[pid or 0, -track.number] = track.name
-            tid = -track.number
-        return pid or 0, tid
+        track, pid = self.track(uuid), self.process(uuid)
+        if track.tid is not None:
+            return pid, track.tid
+        if not track.number:
+            self._threadless += 1
+            track.number = self._threadless
+            self.threads[pid, -track.number] = track.name
+        return pid, -track.number
 
     def rows(self, extents: dict[int, tuple[int, int]]) -> tuple[list[Any], list[Any]]:
         """Return rows of `process` and of `thread`.

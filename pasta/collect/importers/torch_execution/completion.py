@@ -7,9 +7,15 @@ from functools import lru_cache
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from pasta.collect.containers.json_events import EventReader
-from pasta.collect.importers.torch_execution.nodes import Node, decode_nodes, operation
+from pasta.collect.importers.torch_execution.nodes import (
+    NODE_KEYS,
+    Node,
+    decode_nodes,
+    operation,
+)
 from pasta.collect.importers.torch_execution.storages import Touch, Touches
 from pasta.collect.importers.torch_execution.twins import pair, twin_spans
 from pasta.collect.losses import Losses
@@ -21,22 +27,22 @@ from pasta.trace_writer import PartWriter
 
 _FRAME = "[pytorch|profiler|execution_"
 _SPAN_COLUMNS = ("span_id", "pid", "tid", "ts", "dur", "external_id", "level", "name", "sequence")
-_NODE_SCHEMA = {
-    "node": pl.UInt64,
-    "tid": pl.Int64,
-    "name": pl.String,
-    "sequence": pl.Int64,
-    "node_parent": pl.UInt64,
-    "node_shapes": pl.List(pl.String),
-    "node_types": pl.List(pl.String),
+_NODE_SCHEMA: dict[str, pa.DataType] = {
+    "node": pa.uint64(),
+    "tid": pa.int64(),
+    "name": pa.string(),
+    "sequence": pa.int64(),
+    "node_parent": pa.uint64(),
+    "node_shapes": pa.list_(pa.string()),
+    "node_types": pa.list_(pa.string()),
 }
-_TOUCH_SCHEMA = {
-    "node": pl.UInt64,
-    "object_id": pl.UInt64,
-    "device": pl.Int32,
-    "unique_read": pl.Int64,
-    "unique_written": pl.Int64,
-    "unique_bytes": pl.Int64,
+_TOUCH_SCHEMA: dict[str, pa.DataType] = {
+    "node": pa.uint64(),
+    "object_id": pa.uint64(),
+    "device": pa.int32(),
+    "unique_read": pa.int64(),
+    "unique_written": pa.int64(),
+    "unique_bytes": pa.int64(),
 }
 _LIST = "TensorList"
 _BLOCK_ROWS = 1 << 14
@@ -86,7 +92,12 @@ class Completion:
     def read(self, source: Source) -> Mapping[str, Transform]:
         """Read the nodes of `source`, and append and change what they tell of."""
         reader: EventReader[Node] = EventReader(
-            source.chunks, decode_nodes, self._losses, source.damage, array="nodes"
+            source.chunks,
+            decode_nodes,
+            self._losses,
+            source.damage,
+            array="nodes",
+            keys=NODE_KEYS,
         )
         for nodes in reader:
             self._take(nodes)
@@ -226,23 +237,32 @@ class _Gathered:
         schema: the columns.
     """
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self._schema = schema
+    def __init__(self, schema: Mapping[str, pa.DataType]) -> None:
+        self._schema = pa.schema(list(schema.items()))
         self._rows: list[Sequence[Any]] = []
-        self._frames = [pl.DataFrame(schema=schema)]
+        self._tables = [self._schema.empty_table()]
 
     def add(self, row: Sequence[Any]) -> None:
         """Add a row."""
         self._rows.append(row)
         if len(self._rows) >= _BLOCK_ROWS:
-            self.frame()
+            self._flush()
 
     def frame(self) -> pl.DataFrame:
         """Return all rows."""
+        self._flush()
+        frame = pl.from_arrow(pa.concat_tables(self._tables))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 (of a table)
+        return frame
+
+    def _flush(self) -> None:
         if self._rows:
-            self._frames.append(pl.DataFrame(self._rows, schema=self._schema, orient="row"))
+            columns = [
+                pa.array(values, column.type)
+                for values, column in zip(zip(*self._rows, strict=True), self._schema, strict=True)
+            ]
+            self._tables.append(pa.Table.from_arrays(columns, schema=self._schema))
             self._rows = []
-        return pl.concat(self._frames)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from pasta.collect.target.torch.views import View
 
+NODE_KEYS = rb'id|name"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*"id'
+"""What nodes begin with, in either layout, and their attributes do not."""
+
 _TENSOR = re.compile(r"Tensor\(([^()]*)\)")
 _SCALARS = frozenset({"Int", "Double", "Bool"})
 _NESTED_MAX = 4
