@@ -180,6 +180,30 @@ def test_two_files_of_one_rank_are_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_given_ranks_win_over_what_files_say(tmp_path):
+    files = [write(tmp_path / "rank2.json", text(rank=2)), write(tmp_path / "b.json", text(30))]
+    assert import_trace(files, tmp_path / "out", ranks=[9, 4]).ranks == [4, 9]
+    found = Trace.open(tmp_path / "out")
+    assert ranks_of(found) == [4, 9]
+    sizes = found.scan("span").group_by("rank").len().sort("rank").collect()["len"].to_list()
+    assert sizes == [30, 20]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ([1], r"b.json: is file 2, but --rank names 1; give one for each file"),
+        ([1, 2, 3], r"--rank: 3 ranks are given for 2 files"),
+        ([5, 5], r"b.json: is of rank 5 by --rank, and so is .*a.json by --rank"),
+    ],
+)
+def test_ranks_that_do_not_fit_the_files_are_refused(tmp_path, ranks, message):
+    files = [write(tmp_path / name, text()) for name in ("a.json", "b.json")]
+    with pytest.raises(InputError, match=message):
+        import_trace(files, tmp_path / "out", ranks=ranks)
+    assert not (tmp_path / "out").exists()
+
+
 def tar(path, members, mode="w"):
     with tarfile.open(path, mode) as archive:
         for name, content in members.items():

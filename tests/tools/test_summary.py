@@ -20,3 +20,11 @@ def test_counts_by_table_and_rank(make_trace):
     assert report.facts["ranks"] == 2
     assert report.facts["lost"] == 7
     assert report.losses == [{"collector": "x", "reason": "dropped", "count": 7, "first_ts": None}]
+
+
+def test_what_is_unusual_is_a_finding_of_its_own(make_trace):
+    kernels = [{"ts": 10 * n, "dur": 15, "correlation": n, "name": f"k{n}"} for n in range(1, 4)]
+    calls = [{"ts": 10 * n, "dur": 1, "correlation": n} for n in (1, 2, 3)]
+    assert len(pasta.run("summary", trace=make_trace(kernel=kernels, call=calls)).findings) == 2
+    apart = [{**kernel, "stream": n} for n, kernel in enumerate(kernels)]
+    assert len(pasta.run("summary", trace=make_trace("u", kernel=apart, call=calls)).findings) == 1

@@ -107,26 +107,20 @@ class _Streams:
             _END.alias("end"), covered=pl.lit(0, pl.Int64), new=True
         )
         rows = pl.concat([before, new.select(before.columns)]).with_row_index("row")
-        ended = pl.col("end").cum_max().shift(1).over(STREAM)
-        rows = rows.with_columns(ended=ended).with_columns(
-            overlap=pl.when(pl.col("new") & pl.col("ended").is_not_null()).then(
-                pl.min_horizontal("ended", "end") - pl.col("ts")
-            ),
-            holds=pl.col("ended").is_null() | (pl.col("end") > pl.col("ended")),
-        )
-        self._add_overlaps(rows.filter(pl.col("overlap") > 0))
-        holder = pl.when("holds").then("row").forward_fill().over(STREAM)
-        covered = rows.select(holder.alias("row"), (~pl.col("holds")).cast(pl.Int64).alias("more"))
-        totals = covered.group_by("row").agg(pl.col("more").sum())
-        held = rows.filter("holds").join(totals, on="row", how="left", maintain_order="left")
-        held = held.with_columns(pl.col("covered") + pl.col("more"), new=False)
-        last = pl.col("row") == pl.col("row").max().over(STREAM)
-        self._close(held.filter(~last))
-        return held.filter(last).select(before.columns)
+        rows = _numbered_by_stream(rows)
+        ended = pl.col("end").cum_max().shift(1).over("of_stream")
+        rows = rows.with_columns(ended=ended)
+        overlaps = rows.filter("new", pl.col("ended") > pl.col("ts"))
+        if overlaps.height:
+            self._add_overlaps(overlaps)
+            rows = _with_covered(rows)
+        rows = rows.with_columns(new=False)
+        last = rows.select(pl.col("row").last().over("of_stream") == pl.col("row")).to_series()
+        self._close(rows.filter(~last))
+        return rows.filter(last).select(before.columns)
 
     def _add_overlaps(self, rows: pl.DataFrame) -> None:
-        if not rows.height:
-            return
+        rows = rows.with_columns(overlap=pl.min_horizontal("ended", "end") - pl.col("ts"))
         self.overlapping += rows.height
         first = rows.row(0, named=True)
         if not self.first or first["ts"] < self.first["ts"]:
@@ -144,6 +138,21 @@ class _Streams:
         longest = rows.row(int(rows["dur"].arg_max() or 0), named=True)
         if not self.longest or longest["dur"] > self.longest["dur"]:
             self.longest = longest
+
+
+def _numbered_by_stream(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with a number of their stream, which is faster to group by than its columns."""
+    known = rows.select(STREAM).unique().with_row_index("of_stream")
+    return rows.join(known, on=STREAM, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _with_covered(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return those that end later than all before them, with how many others do not until the next."""
+    holds = pl.col("ended").is_null() | (pl.col("end") > pl.col("ended"))
+    holder = pl.when(holds).then("row").forward_fill().over("of_stream")
+    totals = rows.group_by(holder.alias("row")).agg((pl.len() - 1).cast(pl.Int64).alias("more"))
+    held = rows.filter(holds).join(totals, on="row", how="left", maintain_order="left")
+    return held.with_columns(pl.col("covered") + pl.col("more")).drop("more")
 
 
 _END = pl.col("ts") + pl.col("dur")

@@ -8,7 +8,6 @@ import polars as pl
 
 from pasta.tools.checks.words import of
 from pasta.trace import Trace
-from pasta.trace_join.reading import batches
 
 FEWEST = 1000
 """Events from which on it is no chance that all times are whole."""
@@ -29,23 +28,27 @@ def time_warnings(trace: Trace) -> list[str]:
 
 
 def _coarse(trace: Trace) -> Iterator[str]:
-    rows = zero = 0
-    units = list(_UNITS)
-    for table in filter(trace.has, _TABLES):
-        for batch in batches(trace.files(table), table, ["ts", "dur"]):
-            units = [unit for unit in units if _whole(batch, unit[0])]
-            if not units:
-                return
-            rows += batch.height
-            zero += int((batch["dur"] == 0).sum())
-    if rows >= FEWEST:
-        shorter = f"; {of(zero, rows, 'events')} are so short that they last 0" if zero else ""
-        yield f"all times are whole {units[0][1]}, which is how exact durations are{shorter}"
+    tables = [trace.scan(table) for table in _TABLES if trace.has(table)]
+    for unit, name in _UNITS:
+        if not all(_fractions(table.head(FEWEST), unit)[2] == 0 for table in tables):
+            continue
+        rows, zero, fractions = (
+            sum(column) for column in zip(*(_fractions(t, unit) for t in tables), strict=True)
+        )
+        if rows >= FEWEST and not fractions:
+            shorter = f"; {of(zero, rows, 'events')} are so short that they last 0" if zero else ""
+            yield f"all times are whole {name}, which is how exact durations are{shorter}"
+            return
 
 
-def _whole(batch: pl.DataFrame, unit: int) -> bool:
-    rest = (pl.col("ts", "dur") % unit).sum()
-    return not any(batch.select(rest).row(0))
+def _fractions(rows: pl.LazyFrame, unit: int) -> tuple[int, int, int]:
+    """Return how many rows there are, last 0, and have times that are no multiple of `unit`."""
+    whole = (pl.col("ts") % unit == 0) & (pl.col("dur").fill_null(0) % unit == 0)
+    counted = rows.select(
+        pl.len(), (pl.col("dur") == 0).sum().alias("zero"), (~whole).sum().alias("no")
+    )
+    rows_, zero, fractions = counted.collect(engine="streaming").row(0)
+    return rows_, zero, fractions
 
 
 def _scale(trace: Trace) -> Iterator[str]:
