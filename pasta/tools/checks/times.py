@@ -29,7 +29,7 @@ def time_warnings(trace: Trace) -> list[str]:
 
 def _coarse(trace: Trace) -> Iterator[str]:
     tables = [trace.scan(table) for table in _TABLES if trace.has(table)]
-    for unit, name in _UNITS:
+    for unit, name in _UNITS if tables else ():
         if not all(_fractions(table.head(FEWEST), unit)[2] == 0 for table in tables):
             continue
         rows, zero, fractions = (

@@ -25,6 +25,10 @@ def test_one_exact_time_is_enough(make_trace):
     assert time_warnings(make_trace("u", kernel=kernels(FEWEST - 1, 1000, 1000))) == []
 
 
+def test_nothing_is_said_without_a_timeline(make_trace):
+    assert time_warnings(make_trace(memory=[{"ts": 1000}])) == []
+
+
 def test_kernels_of_a_wrong_scale(make_trace):
     (short,) = time_warnings(make_trace(kernel=kernels(400, 77, 13)))
     assert short.startswith("300 of 400 kernels (75.0 %) take less than 100 ns")
