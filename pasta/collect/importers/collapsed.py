@@ -102,7 +102,7 @@ class _CollapsedStacks:
                 pid = int(process[1])
                 self._processes[pid] = process[2]
             elif thread := _THREAD.fullmatch(text):
-                tid = int(thread[1], 0)
+                tid = int(thread[1], 16 if thread[1].startswith("0x") else 10)
                 self._threads[pid, tid] = thread[2]
             elif (command := _COMMAND.fullmatch(text)) and text == outermost[0]:
                 pid, tid = int(command[2]), int(command[3])

@@ -55,7 +55,7 @@ def test_stacks_and_counts(imported):
 def test_outermost_frames_tell_process_and_thread(imported):
     _, trace = imported(
         'process 7:"python x.py";thread (0x10): Main;f (x.py:3) 4\n'
-        "thread (8): Other;g (<frozen importlib._bootstrap>:9) 1\n"
+        "thread (0008): Other;g (<frozen importlib._bootstrap>:9) 1\n"
         "my prog-5/6;h 2\n"
     )
     assert trace.scan("sample").select("pid", "tid").collect().rows() == [(7, 16), (0, 8), (5, 6)]
