@@ -1,0 +1,178 @@
+"""Measure how fast, and in how much memory, files of other tools are imported.
+
+    python benchmarks/importers.py enlarge nsys SMALL.sqlite LARGE.sqlite [--megabytes N] [--seed N]
+    python benchmarks/importers.py time FILE... [--rounds N]
+
+`enlarge` repeats a real file of a format until it has the wanted size: each copy follows the one before
+in time after a random gap, and its ids are new. `time` imports each file several times, each time in a
+new process, from start to finished Parquet, the files in turn; medians are printed. Memory is the largest
+sum of resident sizes over the process and its children. Needs Linux.
+
+A format is added by a function in `ENLARGE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import sqlite3
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from import_kineto import measure
+
+_IMPORT = """
+import json, os, sys, time
+from pathlib import Path
+started = time.perf_counter()
+from pasta.collect.importing import import_trace
+report = import_trace([Path(sys.argv[1])], Path(sys.argv[2]))
+seconds = time.perf_counter() - started
+times = os.times()
+print(json.dumps({
+    "seconds": seconds,
+    "processor": times.user + times.system + times.children_user + times.children_system,
+    "rows": sum(report.rows.values()),
+}))
+"""
+
+_NSYS_IDS = ("correlationId", "rangeId", "gridId")
+_NSYS_TIMES = ("start", "end", "timestamp")
+_GAP_NS = 1_000_000
+_NUMBER = re.compile(r"\d+$")
+
+
+def enlarge_nsys(small: Path, large: Path, size: int, seed: int) -> None:
+    """Repeat the events of an SQLite export of Nsight Systems."""
+    shutil.copyfile(small, large)
+    large.chmod(0o644)
+    with contextlib.closing(sqlite3.connect(large)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.create_function("renumbered", 2, _renumbered, deterministic=True)
+        tables = {
+            name: [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')]
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_schema WHERE type = 'table'"
+            ).fetchall()
+        }
+        tables = {name: columns for name, columns in tables.items() if "start" in columns}
+        (first, last, ids) = _extent(connection, tables)
+        events = sum(_bytes_of(connection, name) for name in tables)
+        copies = max((size - small.stat().st_size) // max(events, 1), 0)
+        chance = random.Random(seed)  # noqa: S311 - not for secrets
+        rows = {
+            name: connection.execute(f'SELECT max(rowid) FROM "{name}"').fetchone()[0] or 0  # noqa: S608
+            for name in tables
+        }
+        shift = 0
+        for copy in range(1, copies + 1):
+            shift += last - first + chance.randrange(_GAP_NS)
+            for name, columns in tables.items():
+                values = ", ".join(_moved(column, shift, copy * ids) for column in columns)
+                connection.execute(
+                    f'INSERT INTO "{name}" SELECT {values} FROM "{name}"'  # noqa: S608
+                    f" WHERE rowid <= {rows[name]}"
+                )
+        connection.commit()
+
+
+def _extent(connection: sqlite3.Connection, tables: dict[str, list[str]]) -> tuple[int, int, int]:
+    """Return the first and last time in some tables and the largest id."""
+    firsts, lasts, ids = [], [0], [0]
+    for name, columns in tables.items():
+        found = connection.execute(f'SELECT min(start), max(start) FROM "{name}"').fetchone()  # noqa: S608
+        if found[0] is not None:
+            firsts.append(found[0])
+            lasts.append(found[1])
+        for column in _NSYS_IDS:
+            if column in columns:
+                found = connection.execute(f'SELECT max("{column}") FROM "{name}"').fetchone()  # noqa: S608
+                ids.append(found[0] or 0)
+    return min(firsts, default=0), max(lasts), max(ids)
+
+
+def _bytes_of(connection: sqlite3.Connection, table: str) -> int:
+    """Return about how many bytes the rows of a table take."""
+    columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+    sizes = " + ".join(f'1 + coalesce(length("{column}"), 0) / 2' for column in columns)
+    found = connection.execute(f'SELECT sum(6 + {sizes}) FROM "{table}"').fetchone()[0]  # noqa: S608
+    return int(found or 0)
+
+
+def _moved(column: str, shift: int, offset: int) -> str:
+    """Return the SQL of one column of a copy."""
+    quoted = f'"{column}"'
+    if column in _NSYS_TIMES:
+        return f"{quoted} + {shift}"
+    if column in _NSYS_IDS:
+        return f"CASE {quoted} WHEN 0 THEN 0 ELSE {quoted} + {offset} END"
+    return f"renumbered({quoted}, {offset})" if column == "text" else quoted
+
+
+def _renumbered(text: str | None, offset: int) -> str | None:
+    """Return a text with the number at its end raised, as `aten::add, op_id = 17` has one."""
+    return text and _NUMBER.sub(lambda number: str(int(number[0]) + offset), text)
+
+
+ENLARGE: dict[str, Callable[[Path, Path, int, int], None]] = {"nsys": enlarge_nsys}
+
+
+def time_imports(files: list[Path], rounds: int) -> None:
+    """Import files in turn and print medians."""
+    seconds: dict[Path, list[float]] = {file: [] for file in files}
+    processor: dict[Path, list[float]] = {file: [] for file in files}
+    peaks: dict[Path, list[int]] = {file: [] for file in files}
+    rows: dict[Path, float] = {}
+    for _ in range(rounds):
+        for file in files:
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, "-c", _IMPORT, str(file), f"{folder}/t"]
+                result, peak = measure(command)
+            seconds[file].append(result["seconds"])
+            processor[file].append(result["processor"])
+            peaks[file].append(peak)
+            rows[file] = result["rows"]
+    for file in files:
+        size = file.stat().st_size
+        median = statistics.median(seconds[file])
+        print(
+            f"{file.name}: {size / 1e6:.0f} MB in {median:.2f} s"
+            f" ({min(seconds[file]):.2f} to {max(seconds[file]):.2f}): {size / 1e6 / median:.0f} MB/s,"
+            f" {rows[file] / median / 1e3:.0f} thousand rows/s,"
+            f" {statistics.median(processor[file]):.2f} s of processors,"
+            f" peak {max(peaks[file]) / 1e6:.0f} MB"
+        )
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    enlarge = commands.add_parser("enlarge")
+    enlarge.add_argument("format", choices=ENLARGE)
+    enlarge.add_argument("small", type=Path)
+    enlarge.add_argument("large", type=Path)
+    enlarge.add_argument("--megabytes", type=int, default=500)
+    enlarge.add_argument("--seed", type=int, default=0)
+    timing = commands.add_parser("time")
+    timing.add_argument("files", type=Path, nargs="+")
+    timing.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    if chosen.command == "time":
+        print(json.dumps({"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}))
+        time_imports(chosen.files, chosen.rounds)
+    else:
+        ENLARGE[chosen.format](chosen.small, chosen.large, chosen.megabytes * 10**6, chosen.seed)
+
+
+if __name__ == "__main__":
+    main()
