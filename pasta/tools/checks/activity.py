@@ -20,6 +20,9 @@ times as long as the others last, and a minute."""
 
 _MOST_CUTS = 8
 
+_LATEST = (1 << 62) - 1
+"""Times beyond it, 146 years from zero, are no times, and their differences would overflow."""
+
 
 def activity_warnings(trace: Trace, counts: pl.DataFrame) -> list[str]:
     """Say which events are far from the rest, and which ranks lack data in between or at the ends.
@@ -43,7 +46,7 @@ def activity_warnings(trace: Trace, counts: pl.DataFrame) -> list[str]:
 
 def _extremes(counts: pl.DataFrame) -> tuple[int, int]:
     first, last = counts.select(pl.col("start_ts").min(), pl.col("end_ts").max()).row(0)
-    return first, last
+    return max(first, -_LATEST), min(last, _LATEST)
 
 
 def _far(trace: Trace, ranks: Mapping[int, Moments]) -> tuple[str, tuple[int, int]] | None:

@@ -91,7 +91,7 @@ def _grouped(trace: Trace, table: str, low: int, high: int, width: int) -> pl.La
     """Group the rows of a table by rank and by the parts of the trace in which they begin and end."""
     lasting = pl.col("dur").fill_null(0) if "dur" in TABLES[table].schema.names else 0
     rows = trace.scan(table).select(pl.col("rank").fill_null(0), "ts", end=pl.col("ts") + lasting)
-    within = rows.filter(pl.col("ts") >= low, pl.col("end") <= high)
+    within = rows.filter(pl.col("ts") >= low, pl.col("end") >= pl.col("ts"), pl.col("end") <= high)
     parts = [((pl.col(name) - low) // width).alias(f"{name}_bin") for name in ("ts", "end")]
     return (
         within.group_by("rank", *parts)

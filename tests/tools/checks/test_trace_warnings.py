@@ -5,13 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import tempfile
 from collections import defaultdict
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pasta
 from pasta.collect.importing import import_trace
+from tests.conftest import write_trace
 
 CALLS = ("cuda_runtime", "cuda_driver")
 FILES = {
@@ -71,3 +76,32 @@ def _overlapping(kernels):
             found += begin < latest and end > begin
             latest = max(latest, end)
     return found
+
+
+LONG = (1 << 63) - 1
+ROW = st.fixed_dictionaries(
+    {
+        "ts": st.one_of(st.none(), st.integers(-LONG, LONG), st.integers(0, 10**6)),
+        "dur": st.one_of(st.none(), st.integers(0, LONG), st.integers(0, 10**4)),
+        "rank": st.sampled_from([0, 1, None]),
+        "pid": st.sampled_from([1, None]),
+        "name": st.sampled_from(["a", "", None]),
+    }
+)
+LAUNCHED = st.builds(lambda row, n: {**row, "correlation": n}, ROW, st.sampled_from([0, 1, None]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kernel=st.lists(LAUNCHED, max_size=8),
+    call=st.lists(LAUNCHED, max_size=5),
+    span=st.lists(ROW.map(lambda row: {**row, "level": "step"}), max_size=5),
+)
+def test_whatever_a_trace_holds_shares_are_shares(kernel, call, span):
+    with tempfile.TemporaryDirectory() as folder:
+        given_ = {"kernel": kernel, "call": call, "span": span}
+        trace = write_trace(
+            Path(folder) / "t", **{name: rows for name, rows in given_.items() if rows}
+        )
+        said = " ".join(pasta.run("summary", trace=trace).findings[1:])
+    assert all(0 < float(number) <= 100 for number in re.findall(r"([-\d.]+) %", said)), said
