@@ -7,11 +7,11 @@ those must be held while a pickle of gigabytes is read.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pasta.collect.containers.pickle_opcodes import GET, LONG_BINGET, STOP
 from pasta.collect.containers.pickle_tokens import OTHER, REFERENCE
@@ -22,8 +22,8 @@ _FETCHES = rb"(?:j(.{4})|\((" + REFERENCE + rb"++)e|\()"
 _FETCH = re.compile(OTHER + rb"*+" + _FETCHES, re.DOTALL)
 _MANY = re.compile(rb"(?:" + OTHER + rb"*+" + _FETCHES + rb")++", re.DOTALL)
 _NONE = re.compile(OTHER + rb"++", re.DOTALL)
-_FOR_GOOD = 1 << 62
 _OFTEN = 64
+_NUMBERS_MAX = 1 << 28
 _SEEN_MAX = 1 << 16
 _ALWAYS = 1 << 8
 
@@ -36,37 +36,68 @@ def numbers_in(run: bytes) -> list[int]:
     ]
 
 
-def count_fetches(file: Path) -> dict[int, int]:
-    """Return how often a pickle refers to each number beyond 255, by one pass over its operations.
+class Fetches:
+    """How often each number is fetched; `OFTEN` or more means that its value is held for good.
 
-    What stands in lists of references is needed for good. Where the bytes are no pickle, it ends; who executes them finds out why.
+    Numbers beyond 2**28, which no pickle of less than 512 MiB has, are not counted.
+
+    Attributes:
+        counts: one byte for each number.
     """
-    counts: defaultdict[int, int] = defaultdict(int)
+
+    def __init__(self) -> None:
+        self.counts = bytearray(_ALWAYS)
+
+    def add(self, numbers: NDArray[np.uint32]) -> None:
+        """Count one fetch of each of `numbers`, which may repeat."""
+        found, times = np.unique(numbers[numbers < _NUMBERS_MAX], return_counts=True)
+        if not len(found):
+            return
+        self._reach(int(found[-1]))
+        counts = np.frombuffer(self.counts, dtype=np.uint8)
+        counts[found] = np.minimum(counts[found] + times, _OFTEN)
+
+    def hold(self, numbers: list[int]) -> None:
+        """Hold the values of `numbers` for good."""
+        for number in numbers:
+            if number < _NUMBERS_MAX:
+                self._reach(number)
+                self.counts[number] = _OFTEN
+
+    def _reach(self, number: int) -> None:
+        if number >= len(self.counts):
+            self.counts += bytes(max(number + 1, 2 * len(self.counts)) - len(self.counts))
+
+
+def count_fetches(file: Path) -> Fetches:
+    """Return how often a pickle refers to each number, by one pass over its operations.
+
+    What stands in lists of references is held for good. Where the bytes are no pickle, it ends; who
+    executes them finds out why.
+    """
+    fetches = Fetches()
     seen: set[bytes] = set()
     with file.open("rb") as stream:
         window = Window(stream)
         try:
-            while _count_next(window, counts, seen):
+            while _count_next(window, fetches, seen):
                 pass
-        except (Ended, TooLong, ValueError):
+        except (Ended, TooLong, ValueError, OverflowError):
             pass
-    return counts
+    return fetches
 
 
-def _count_next(window: Window, counts: defaultdict[int, int], seen: set[bytes]) -> bool:
+def _count_next(window: Window, fetches: Fetches, seen: set[bytes]) -> bool:
     """Count in as many operations as are simple, and one more; `False`: the pickle ends."""
     if window.at > window.safe:
         window.move()
     elif many := _MANY.match(window.data, window.at, window.safe):
         window.at = many.end()
         fetched = _FETCH.findall(many[0])
-        alone = b"".join([one for one, _ in fetched])
-        numbers, times = np.unique(np.frombuffer(alone, dtype="<u4"), return_counts=True)
-        for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
-            counts[number] += count
+        fetches.add(np.frombuffer(b"".join([one for one, _ in fetched]), dtype="<u4"))
         listed = {run for _, run in fetched}
         for run in listed - seen:
-            counts.update(dict.fromkeys(numbers_in(run), _FOR_GOOD))
+            fetches.hold(numbers_in(run))
         if len(seen) < _SEEN_MAX:
             seen |= listed
         return True
@@ -76,9 +107,9 @@ def _count_next(window: Window, counts: defaultdict[int, int], seen: set[bytes])
     operation = window.data[window.at]
     window.at += 1
     if operation == LONG_BINGET:
-        counts[int.from_bytes(window.take(4), "little")] += 1
+        fetches.add(np.frombuffer(window.take(4), dtype="<u4"))
     elif operation == GET:
-        counts[int(window.line())] += 1
+        fetches.add(np.array([int(window.line())], dtype=np.uint32))
     elif operation == STOP or not window.skip_argument(operation):
         return False
     return True
@@ -88,11 +119,11 @@ class Memo:
     """The numbered values of a pickle that are still needed.
 
     Args:
-        fetches: how often each number beyond 255 will be fetched.
+        fetches: how often each number will be fetched; counted down.
     """
 
-    def __init__(self, fetches: dict[int, int]) -> None:
-        self._fetches = fetches
+    def __init__(self, fetches: Fetches) -> None:
+        self._counts = fetches.counts
         self._values: dict[int, Any] = {}
         self._numbered = 0
 
@@ -106,7 +137,7 @@ class Memo:
     def put(self, number: int, value: Any) -> None:
         """Give a number to a value."""
         self._numbered += 1
-        if number < _ALWAYS or number in self._fetches:
+        if number < _ALWAYS or (number < len(self._counts) and self._counts[number]):
             self._values[number] = value
 
     def fetch(self, number: int) -> Any:
@@ -118,18 +149,15 @@ class Memo:
             KeyError: there is none.
         """
         value = self._values[number]
-        if number >= _ALWAYS:
-            left = self._fetches[number]
-            if left > _OFTEN:
-                return value
-            self._fetches[number] = left - 1
-            if left <= 1:
-                del self._values[number], self._fetches[number]
+        if not self.is_kept(number):
+            self._counts[number] -= 1
+            if not self._counts[number]:
+                del self._values[number]
         return value
 
     def is_kept(self, number: int) -> bool:
         """Tell whether the value of a number is held for good."""
-        return number < _ALWAYS or self._fetches.get(number, 0) > _OFTEN
+        return number < _ALWAYS or self._counts[number] >= _OFTEN
 
     def fetch_list(self, run: bytes) -> list[Any]:
         """Return the values of a list of references; they are held for good.
