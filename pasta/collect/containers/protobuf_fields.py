@@ -21,6 +21,7 @@ _HEAD_MAX = 20
 _VARINT_MAX = 10
 _NUMBER_MAX = 1 << 29
 _GROUPS_MAX = 32
+_ONE_BYTE_TAG, _MORE = 1 << 3, 1 << 7
 _MASK = (1 << 64) - 1
 _SIGN = 1 << 63
 
@@ -47,12 +48,19 @@ def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     """
     at, end = 0, len(data)
     while at < end:
-        number, wire, at = _tag(data, at)
+        tag = data[at]
+        if _ONE_BYTE_TAG <= tag < _MORE:  # as most are
+            number, wire, at = tag >> 3, tag & 7, at + 1
+        else:
+            number, wire, at = _tag(data, at)
         if wire == VARINT:
             value, at = _varint(data, at)
             yield number, wire, value
         elif wire == LENGTH:
-            size, at = _varint(data, at)
+            if at < end and data[at] < _MORE:
+                size, at = data[at], at + 1
+            else:
+                size, at = _varint(data, at)
             if size > end - at:
                 raise WireError("a field that is longer than its message")
             yield number, wire, data[at : at + size]
@@ -292,13 +300,13 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     """Return the number that begins at a byte, and where it ends."""
     try:
         byte = data[at]
-        if byte < 0x80:
+        if byte < _MORE:
             return byte, at + 1
         value, shift = byte & 0x7F, 7
         for place in range(at + 1, at + _VARINT_MAX):
             byte = data[place]
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
+            if byte < _MORE:
                 return value & _MASK, place + 1
             shift += 7
     except IndexError:

@@ -1,6 +1,8 @@
 """XLA profiles: planes, lines, events and their statistics, made by a tiny encoder."""
 
 import gzip
+import json
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,6 +16,7 @@ from pasta.errors import InputError
 from pasta.trace import Trace
 from tests.protobuf_encoder import message
 
+RECORDED = Path(__file__).parent / "recorded"
 START = 1_700_000_000_000_000_000
 
 
@@ -248,6 +251,28 @@ def test_large_lines_whole_and_cut(tmp_path, pack):
     assert any("ends early" in reason for _, reason, _, _ in report.losses)
     with pytest.raises(InputError, match="ends early"):
         import_trace([cut], tmp_path / "v", strict=True)
+
+
+def test_what_jax_recorded_is_what_its_own_export_says(tmp_path):
+    """Five steps on a CPU; beside it the same events as JAX writes them for Chrome."""
+    import_trace([RECORDED / "jax_cpu.xplane.pb.gz"], tmp_path / "t")
+    spans = Trace.open(tmp_path / "t").scan("span").collect()
+    with gzip.open(RECORDED / "jax_cpu.trace.json.gz") as file:
+        told = [event for event in json.load(file)["traceEvents"] if event.get("ph") == "X"]
+    first = min(event["ts"] for event in told)
+    wanted = sorted((event["name"], round(1000 * (event["ts"] - first))) for event in told)
+    start = spans["ts"].min()
+    found = sorted((name, ts - start) for name, ts in spans.select("name", "ts").rows())
+    assert [name for name, _ in found] == [name for name, _ in wanted]
+    assert all(abs(ts - exact) <= 1 for (_, ts), (_, exact) in zip(found, wanted, strict=True))
+    assert sum(dur for dur in spans["dur"]) == pytest.approx(
+        sum(1000 * event["dur"] for event in told), abs=len(told)
+    )
+    steps = spans.filter(level="step")
+    assert steps["name"].to_list() == ["train"] * 5
+    inside = spans.filter(name="mine")
+    assert inside["parent_id"].to_list() == steps["span_id"].to_list()
+    assert spans.filter(level="operator").height >= 5
 
 
 def test_the_tools_run_on_it(tmp_path):

@@ -124,7 +124,8 @@ def last(values: Values, number: int) -> int | bytes | None:
 
 def whole(values: Values, number: int) -> int:
     """Return the value of an unsigned field; 0: it is not set."""
-    return unsigned(last(values, number) or 0)
+    found = values.get(number)
+    return unsigned(found[-1]) if found else 0
 
 
 def integer(values: Values, number: int) -> int:

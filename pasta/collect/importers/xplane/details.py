@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 _PAIR = re.compile(r"(\w+):([\w,.\-]*)")
@@ -24,6 +25,20 @@ def whole(value: Any, largest: int = _I64_MAX) -> int | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if 0 <= number <= largest else None
+
+
+@lru_cache(maxsize=1 << 12)
+def launch_shape(text: str) -> tuple[int | None, ...]:
+    """Return what a text of `kernel_details` says, where it says it.
+
+    Returns:
+        The grid in x, y and z, the block, registers, static and dynamic shared memory.
+    """
+    known = details(text)
+    rest = (
+        whole(known.get(name), _U32_MAX) for name in ("regs", "static_shared", "dynamic_shared")
+    )
+    return (*sizes(known.get("grid")), *sizes(known.get("block")), *rest)
 
 
 def sizes(value: str | None) -> tuple[int | None, int | None, int | None]:

@@ -9,7 +9,13 @@ import pyarrow as pa
 from pasta.collect.containers.protobuf_fields import MessageFile, Place, WireError, text
 from pasta.collect.demangle import demangled
 from pasta.collect.importer import Imported
-from pasta.collect.importers.xplane.details import copy_kind, details, device_of, sizes, whole
+from pasta.collect.importers.xplane.details import (
+    copy_kind,
+    details,
+    device_of,
+    launch_shape,
+    whole,
+)
 from pasta.collect.importers.xplane.planes import (
     SPACE_HOSTS,
     SPACE_PLANES,
@@ -186,18 +192,9 @@ class Reading:
         copied = next((stats[name] for name in _COPY_DETAILS if name in stats), None)
         if copied is None and not event.name.lower().startswith(("memcpy", "memset")):
             self._launches += 1
-            known = details(stats.get("kernel_details"))
-            self._kernels.add(
-                *place,
-                self._launches,
-                *(whole(stats.get("cuda_graph_id"), _U64_MAX) or 0, 0, demangled(event.name)),
-                *sizes(known.get("grid")),
-                *sizes(known.get("block")),
-                *(
-                    whole(known.get(n), _U32_MAX)
-                    for n in ("regs", "static_shared", "dynamic_shared")
-                ),
-            )
+            graph = whole(stats.get("cuda_graph_id"), _U64_MAX) or 0
+            shape = launch_shape(str(stats.get("kernel_details", "")))
+            self._kernels.add(*place, self._launches, graph, 0, demangled(event.name), *shape)
         else:
             known = details(copied)
             ends = (known.get("kind_src", ""), known.get("kind_dst", known.get("kind", "")))
