@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-MARK, STOP = 0x28, 0x2E
-GET, BINGET, LONG_BINGET = 0x67, 0x68, 0x6A
-APPENDS, LIST = 0x65, 0x6C
+STOP = 0x2E
+GET, LONG_BINGET = 0x67, 0x6A
 
 FIXED: dict[int, int] = dict.fromkeys(b"(.01NQRabdelosut})]\x81\x85\x86\x87\x88\x89", 0)
 """Operation -> bytes of its argument, for those whose argument has a fixed size."""
