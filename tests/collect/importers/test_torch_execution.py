@@ -255,6 +255,24 @@ def test_steps_that_cannot_be_told_apart_are_left_out(tmp_path):
     assert [c for reason, c in losses.items() if "more than one way" in reason] == [1]
 
 
+def test_threads_that_ran_the_same_are_paired_in_order_and_counted(tmp_path):
+    nodes = [
+        node(10 * tid, "aten::mm", 2, MM, [(tid, (2, 2))], [(10 + tid, (2, tid))], tid=tid)
+        for tid in (1, 2, 3)
+    ]
+    events = [event("aten::mm", 100 - tid, 1, tid, tid=tid) for tid in (60, 70, 80)]
+    trace, losses = imported(tmp_path, events, nodes)
+    spans = trace.scan("span").collect()
+    threads = dict(zip(spans["span_id"], spans["tid"], strict=True))
+    written = {
+        threads[row["span_id"]]: row["unique_written"]
+        for row in trace.scan("touch").collect().to_dicts()
+        if row["unique_written"]
+    }
+    assert written == {80: 2 * 1 * 4, 70: 2 * 2 * 4, 60: 2 * 3 * 4}
+    assert [count for reason, count in losses.items() if "ran the same" in reason] == [3]
+
+
 def test_a_parent_that_nesting_gets_wrong_is_corrected(tmp_path):
     # In whole microseconds aten::linear and what it calls begin and end together.
     events = [

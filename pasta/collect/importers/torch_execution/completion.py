@@ -54,6 +54,7 @@ _AMBIGUOUS = (
     "nodes of threads whose order fits the Kineto file in more than one way: left out, record both"
     " over the same steps"
 )
+_ALIKE = "nodes of threads that ran the same as others: paired in order of the threads' first begin"
 _NO_STRIDES = "tensors without strides in the trace: their bytes taken as contiguous"
 _BOUNDED = "operators whose overlapping views were too many to enumerate: unique bytes are bounds"
 _OTHER_PARENT = (
@@ -146,8 +147,9 @@ class Completion:
         scanned = pl.scan_parquet(files, hive_partitioning=False, glob=False)
         spans = twin_spans(scanned.select(_SPAN_COLUMNS).collect())
         nodes = self._nodes.frame().sort("node", maintain_order=True)
-        found = pair(nodes, spans)
+        found = pair(nodes.with_columns(begin="node"), spans)
         self._losses.skip(_AMBIGUOUS, found.ambiguous)
+        self._losses.skip(_ALIKE, found.alike)
         self._losses.skip(_LONE_NODE, nodes.height - len(found.nodes) - found.ambiguous)
         self._losses.skip(_LONE_SPAN, spans.height - len(found.spans))
         told = nodes[found.nodes].drop("tid", "name").rename({"sequence": "told"})

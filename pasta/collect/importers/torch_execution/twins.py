@@ -21,6 +21,7 @@ _DIFFED_MAX = 1 << 11
 _THREADS_MAX = 1 << 8
 _SURE = 0.9
 _SAME_THREAD = 0.5
+_ITSELF_TWICE = 2
 _LEVELS = ("run", "step", "phase", "annotation", "operator")
 
 
@@ -31,11 +32,13 @@ class Twins(NamedTuple):
         nodes: rows of the nodes.
         spans: rows of the spans, one for each of `nodes`.
         ambiguous: nodes of threads whose order fits in more than one way, which are left out.
+        alike: nodes of threads that fit several others as well, paired in order of first begin.
     """
 
     nodes: NDArray[np.int64]
     spans: NDArray[np.int64]
     ambiguous: int
+    alike: int
 
 
 class _Thread(NamedTuple):
@@ -58,7 +61,7 @@ def twin_spans(spans: pl.DataFrame) -> pl.DataFrame:
     Args:
         spans: with `tid`, `ts`, `dur`, `external_id`, `level`, `name`, `sequence`.
     """
-    chosen = spans.filter(pl.col("level").is_in(_LEVELS))
+    chosen = spans.filter(pl.col("level").is_in(_LEVELS)).with_columns(begin="ts")
     order = ["tid", "ts", "external_id", "dur"]
     return chosen.sort(order, descending=[False, False, False, True], maintain_order=True)
 
@@ -67,7 +70,8 @@ def pair(nodes: pl.DataFrame, spans: pl.DataFrame) -> Twins:
     """Pair nodes and spans, by sequence numbers where those agree, else by names alone.
 
     Args:
-        nodes: `tid`, `name` and `sequence` (null: none), in order of begin.
+        nodes: `tid`, `name`, `sequence` (null: none) and `begin`, any number that grows with the
+            time, in its order.
         spans: as `twin_spans` returns them.
     """
     by_number = _pair(nodes, spans, ["name", "sequence"])
@@ -82,7 +86,8 @@ def _pair(nodes: pl.DataFrame, spans: pl.DataFrame, key: list[str]) -> Twins:
     right = _threads(spans, keys[nodes.height :])
     pairs = []
     ambiguous = 0
-    for one, other in _paired_threads(left, right):
+    paired, alike = _paired_threads(left, right)
+    for one, other in paired:
         found = _align(one.keys, other.keys)
         numbered = "sequence" in key and bool(one.numbered[found[:, 0]].any())
         if numbered or len(found) >= _SURE * max(len(one.rows), len(other.rows)):
@@ -90,40 +95,49 @@ def _pair(nodes: pl.DataFrame, spans: pl.DataFrame, key: list[str]) -> Twins:
         else:
             ambiguous += len(one.rows)
     joined = np.concatenate([np.zeros((0, 2), dtype=np.int64), *pairs])
-    return Twins(joined[:, 0], joined[:, 1], ambiguous)
+    return Twins(joined[:, 0], joined[:, 1], ambiguous, alike)
 
 
 def _threads(frame: pl.DataFrame, keys: NDArray[np.int64]) -> list[_Thread]:
-    """Return the threads, those with most operators first."""
+    """Return the threads in order of their first begin."""
     numbered = frame["sequence"].is_not_null().to_numpy()
+    begins = frame["begin"].to_numpy()
     found = []
     for group in frame.select("tid").with_row_index("row").partition_by("tid", maintain_order=True):
         rows = group["row"].to_numpy().astype(np.int64)
         found.append(_Thread(rows, keys[rows], numbered[rows]))
-    return sorted(found, key=lambda thread: -len(thread.rows))[:_THREADS_MAX]
+    return sorted(found, key=lambda thread: int(begins[thread.rows[0]]))[:_THREADS_MAX]
 
 
 def _paired_threads(
     left: Sequence[_Thread], right: Sequence[_Thread]
-) -> list[tuple[_Thread, _Thread]]:
-    """Pair the threads that have most operators in common."""
+) -> tuple[list[tuple[_Thread, _Thread]], int]:
+    """Pair the threads that have most operators in common.
+
+    Returns:
+        The pairs, and the operators of threads that have as many in common with another one.
+    """
     counted = [Counter(thread.keys.tolist()) for thread in left]
     others = [Counter(thread.keys.tolist()) for thread in right]
-    scores = sorted(
-        (-(one & other).total(), at, place)
-        for at, one in enumerate(counted)
-        for place, other in enumerate(others)
-    )
-    taken: set[int] = set()
-    used: set[int] = set()
+    common = np.zeros((len(left), len(right)), dtype=np.int64)
+    for at, one in enumerate(counted):
+        for place, other in enumerate(others):
+            common[at, place] = (one & other).total()
+    told = common.copy()
     pairs = []
-    for score, at, place in scores:
+    alike = 0
+    while common.size and common.max() > 0:
+        at, place = divmod(int(common.argmax()), len(right))
+        best = common[at, place]
         smaller = min(len(left[at].rows), len(right[place].rows))
-        if at not in taken and place not in used and -score > _SAME_THREAD * smaller:
-            taken.add(at)
-            used.add(place)
+        if best > _SAME_THREAD * smaller:
+            rivals = (told[at] == best).sum() + (told[:, place] == best).sum()
+            alike += len(left[at].rows) if rivals > _ITSELF_TWICE else 0
             pairs.append((left[at], right[place]))
-    return pairs
+            common[at], common[:, place] = 0, 0
+        else:
+            common[at, place] = 0
+    return pairs, alike
 
 
 def _align(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
