@@ -1,4 +1,4 @@
-"""Making the next items of an iterator on another thread while the last ones are used."""
+"""Making the next items of an iterator on another thread while the last one is used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_HELD = 2
+_HELD = 1
 _END = object()
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield `items`, of which up to two are made ahead on a thread of their own.
+    """Yield `items`, of which the next is made ahead on a thread of their own.
 
     An error of the iterator is raised where its item is due. The thread ends with the iteration,
     also where that is given up.
