@@ -163,6 +163,21 @@ class RocmRows:
         self._part.append("collective", pa.table(rows))
 
 
+def chosen(raw: Raw, kept: NDArray[np.bool_]) -> dict[str, pa.Array[Any]]:
+    """Return those rows of columns that are kept."""
+    if kept.all():
+        return dict(raw)
+    mask = pa.array(kept)
+    return {name: column.filter(mask) for name, column in raw.items()}
+
+
+def fitting(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return sizes, of i64, as `kind`; what is negative or has more than 32 bits is null."""
+    inside = pc.and_(pc.greater_equal(values, pa.scalar(0)), pc.less(values, pa.scalar(1 << 32)))
+    sizes: pa.Array[Any] = pc.if_else(inside, values, pa.scalar(None, values.type)).cast(kind)
+    return sizes
+
+
 def _shared(shared: pa.Array[Any], static: pa.Array[Any]) -> dict[str, pa.Array[Any]]:
     """Split the LDS of launches into what was compiled in and what was asked for at launch."""
     both = pc.and_(shared.is_valid(), static.is_valid())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 
 from pasta.collect.containers.csv_rows import CsvRows
 from pasta.collect.demangle import demangled
-from pasta.collect.importers.rocm.rows import RocmRows
+from pasta.collect.importers.rocm.cells import Cells
+from pasta.collect.importers.rocm.rows import RocmRows, chosen
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.copies import copy_device, copy_kind
-from pasta.collect.shaping.units import scaled
 from pasta.collect.sources import Source
 from pasta.trace_writer import PartWriter
 
@@ -103,7 +102,7 @@ class CsvTables:
             columns[f"block_{axis}"] = cells.numbers(f"Workgroup_Size_{axis.upper()}", pa.uint32())
             columns[f"threads_{axis}"] = cells.numbers(f"Grid_Size_{axis.upper()}", pa.uint32())
         launches = columns["launch_id"].to_numpy(zero_copy_only=False)
-        self._rows.kernels(_chosen(columns, ~np.isin(launches, self._counted)))
+        self._rows.kernels(chosen(columns, ~np.isin(launches, self._counted)))
 
     def _counters(self, cells: Cells) -> None:
         """Append a kernel for each new dispatch, and a value for each row."""
@@ -115,7 +114,7 @@ class CsvTables:
         launches = columns["launch_id"].to_numpy(zero_copy_only=False)
         first = np.zeros(len(launches), dtype=bool)
         first[np.unique(launches, return_index=True)[1]] = True
-        self._rows.kernels(_chosen(columns, first & ~np.isin(launches, self._counted)))
+        self._rows.kernels(chosen(columns, first & ~np.isin(launches, self._counted)))
         self._counted = np.union1d(self._counted, launches[launches > 0])
         of_kernel = ("start", "end", "device", "launch_id")
         self._rows.metrics(
@@ -133,15 +132,13 @@ class CsvTables:
             [name and demangled(name.removesuffix(".kd")) for name in names.dictionary.to_pylist()],
             pa.string(),
         )
-        registers = cells.numbers("VGPR_Count", pa.uint32())
-        accumulation = cells.numbers("Accum_VGPR_Count", pa.uint32()).fill_null(0)
         columns = {
             "device": self._devices(cells.texts("Agent_Id")),
             "launch_id": cells.numbers("Dispatch_Id", pa.uint64()).fill_null(0),
             "correlation": cells.numbers("Correlation_Id", pa.uint64()),
             "stream": cells.first_of("Stream_Id", "Queue_Id"),
             "name": plain.take(names.indices),
-            "registers": pc.add(registers, accumulation),
+            "registers": cells.registers("VGPR_Count", "Accum_VGPR_Count"),
             "shared_bytes": cells.first_of("LDS_Block_Size", "Group_Segment_Size").cast(
                 pa.uint32()
             ),
@@ -195,7 +192,7 @@ class CsvTables:
             ),
             "bytes": cells.numbers("Allocation_Size"),
         }
-        self._rows.allocations(_chosen(columns, kept))
+        self._rows.allocations(chosen(columns, kept))
 
     def _scratch(self, cells: Cells) -> None:
         columns = {
@@ -214,9 +211,9 @@ class CsvTables:
         self._losses.skip(_INSERTED, int(inserted.sum()))
         self._losses.skip(_NO_RANGE, int(no_range.sum()))
         columns = {**cells.times(), "tid": cells.numbers("Thread_Id"), "name": names}
-        self._rows.spans(_chosen(columns, marks & ~no_range))
+        self._rows.spans(chosen(columns, marks & ~no_range))
         columns["correlation"] = cells.numbers("Correlation_Id", pa.uint64())
-        self._rows.calls(_chosen(columns, ~marks & ~inserted))
+        self._rows.calls(chosen(columns, ~marks & ~inserted))
 
     def _devices(self, agents: pa.Array[Any]) -> pa.Array[Any]:
         """Return ordinals among the GPUs; where no file describes agents, the numbers they have."""
@@ -233,69 +230,6 @@ class CsvTables:
         if found["type"] == "CPU":
             return _HOST
         return number if found["type"] == "GPU" else self._ordinals.get(number, number)
-
-
-class Cells:
-    """The columns of one batch, by name; one that the file lacks is null.
-
-    Args:
-        batch: texts.
-        losses: where texts that are no numbers are counted.
-    """
-
-    def __init__(self, batch: pa.RecordBatch, losses: Losses) -> None:
-        self._batch = batch
-        self._losses = losses
-
-    def __len__(self) -> int:
-        return self._batch.num_rows
-
-    def texts(self, name: str) -> pa.Array[Any]:
-        """Return a column as it is."""
-        if name not in self._batch.schema.names:
-            return pa.array([None] * len(self), pa.string())
-        return self._batch.column(name)
-
-    def numbers(self, name: str, kind: pa.DataType | None = None) -> pa.Array[Any]:
-        """Return whole numbers as i64 or `kind`; what is none is null and counted."""
-        texts = self.texts(name)
-        values = scaled(texts, 1)
-        if kind is not None:
-            low, high = _range(kind)
-            inside = pc.and_(
-                pc.greater_equal(values, pa.scalar(low)), pc.less_equal(values, pa.scalar(high))
-            )
-            values = pc.if_else(inside, values, None).cast(kind)
-        lost = values.null_count - texts.null_count
-        self._losses.fault(f"{name} is not a whole number that fits: read as null", lost)
-        return values
-
-    def floats(self, name: str) -> pa.Array[Any]:
-        """Return numbers; what is none is null and counted."""
-        texts = self.texts(name)
-        values = pa.array([_float(text) for text in texts.to_pylist()], pa.float64())
-        self._losses.fault(
-            f"{name} is no number: read as null", values.null_count - texts.null_count
-        )
-        return values
-
-    def first_of(self, *names: str) -> pa.Array[Any]:
-        """Return the numbers of the first column that the file has."""
-        there = [name for name in names if name in self._batch.schema.names]
-        return self.numbers(there[0] if there else names[0])
-
-    def times(self) -> Mapping[str, pa.Array[Any]]:
-        """Return starts and ends; nothing where the file has no times."""
-        if "Start_Timestamp" not in self._batch.schema.names:
-            return {}
-        return {"start": self.numbers("Start_Timestamp"), "end": self.numbers("End_Timestamp")}
-
-
-def _chosen(
-    columns: Mapping[str, pa.Array[Any]], kept: NDArray[np.bool_]
-) -> dict[str, pa.Array[Any]]:
-    mask = pa.array(kept)
-    return {name: column.filter(mask) for name, column in columns.items()}
 
 
 def _flags(column: pa.Array[Any]) -> NDArray[np.bool_]:
@@ -329,16 +263,3 @@ def _address(text: str | None) -> int | None:
     except ValueError:
         return None
     return value if 0 <= value < 1 << 64 else None
-
-
-def _float(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
-        return None
-
-
-def _range(kind: pa.DataType) -> tuple[int, int]:
-    if pa.types.is_unsigned_integer(kind):
-        return 0, (1 << min(kind.bit_width, 63)) - 1
-    return -(1 << (kind.bit_width - 1)), (1 << (kind.bit_width - 1)) - 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pasta.collect.containers.json_uniform import UniformRecords
 from pasta.collect.importers.rocm.rocprofv3_json.described import Described
 from pasta.collect.importers.rocm.rocprofv3_json.fields import Fields
-from pasta.collect.importers.rocm.rows import RocmRows
+from pasta.collect.importers.rocm.rows import RocmRows, chosen
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.columns import Columns
 from pasta.collect.shaping.copies import copy_device, copy_kind
@@ -88,7 +88,7 @@ class RecordRows:
         }
         kept = np.array([kind not in _COMPILERS for kind in kinds], dtype=bool)
         self._losses.skip(_INSERTED, int((~kept).sum()))
-        self._rows.calls(_chosen(columns, kept))
+        self._rows.calls(chosen(columns, kept))
 
     def markers(self, batch: Batch, group: str) -> None:
         """Append roctx ranges and marks as spans."""
@@ -101,7 +101,7 @@ class RecordRows:
         ]
         kept = np.array([operation in _RANGES for operation in operations], dtype=bool)
         self._losses.skip(_NO_RANGE, int((~kept).sum()))
-        self._rows.spans(_chosen({**_host(fields), "name": pa.array(names, pa.string())}, kept))
+        self._rows.spans(chosen({**_host(fields), "name": pa.array(names, pa.string())}, kept))
 
     def copies(self, batch: Batch, _group: str) -> None:
         """Append copies; their kind is told by where they come from and go to."""
@@ -145,7 +145,7 @@ class RecordRows:
             "address": _addresses(fields.values("address")),
             "bytes": fields.numbers("allocation_size", pa.int64()),
         }
-        self._rows.allocations(_chosen(columns, kept))
+        self._rows.allocations(chosen(columns, kept))
 
     def _kernel_columns(self, fields: Fields, told: str, info: str) -> dict[str, pa.Array[Any]]:
         """Return the columns of kernels.
@@ -219,13 +219,6 @@ def _times(fields: Fields, below: str = "") -> dict[str, pa.Array[Any]]:
 
 def _host(fields: Fields) -> dict[str, pa.Array[Any]]:
     return {**_times(fields), "tid": fields.numbers("thread_id", pa.int64())}
-
-
-def _chosen(columns: dict[str, pa.Array[Any]], kept: NDArray[np.bool_]) -> dict[str, pa.Array[Any]]:
-    if kept.all():
-        return columns
-    mask = pa.array(kept)
-    return {name: column.filter(mask) for name, column in columns.items()}
 
 
 def _addresses(values: list[Any]) -> pa.Array[Any]:
