@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -60,17 +61,17 @@ def read_document(source: Source, decode: Callable[[bytes], T], losses: Losses) 
 
 
 def _text(source: Source, losses: Losses) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
+    gathered = bytearray()  # grows in place: parts and whole would be twice the memory
     for chunk in source.chunks:
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > DOCUMENT_BYTES_MAX:
+        gathered += chunk
+        if len(gathered) > DOCUMENT_BYTES_MAX:
             raise InputError(
                 f"{source.name}: is larger than {DOCUMENT_BYTES_MAX >> 20} MiB, too large for a"
                 " format that is read whole; record less"
             )
-    text, count, first = valid_utf8(b"".join(chunks).removeprefix(b"\xef\xbb\xbf"))
+    if gathered.startswith(codecs.BOM_UTF8):
+        del gathered[: len(codecs.BOM_UTF8)]
+    text, count, first = valid_utf8(cast("bytes", gathered))
     losses.fault("invalid UTF-8: replaced by U+FFFD", count, where=f"byte {first}")
     return text
 

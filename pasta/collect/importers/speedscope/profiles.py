@@ -37,6 +37,7 @@ _PYTHON = (".py", ".pyx", ">")
 _ORIGIN = re.compile(r'(?:Process (\d{1,18}) )?Thread (\d{1,18})(?: "(.*)")?')
 _LINE_MAX = (1 << 31) - 1
 _BLOCK = 1 << 14
+_HELD_MAX = 1 << 16
 
 
 class _Begun(NamedTuple):
@@ -72,6 +73,7 @@ class Profiles:
             part, "span", *columns, "span_id", "level", "name", "external_id", "stack_id"
         )
         self._stacks: dict[int, Stacks] = {}
+        self._stack_ids: dict[tuple[int, tuple[int, ...]], int] = {}
         self._threads: dict[tuple[int, int], str] = {}
         self._extents: dict[int, list[int]] = {}
         self._begun = 0
@@ -171,9 +173,17 @@ class Profiles:
         self._extend(pid, begun.ts, begun.ts + (dur or 0))
 
     def _stack_id(self, pid: int, places: list[int]) -> int | None:
-        if not all(0 <= place < len(self._frames) for place in places):
-            return None
-        return self._stacks[pid].id_of([self._frames[place] for place in places])
+        """Return the stack of frames, outermost first; `None`: one of them is not known."""
+        key = (pid, tuple(places))
+        known = self._stack_ids.get(key)
+        if known is None:
+            if not all(0 <= place < len(self._frames) for place in places):
+                return None
+            if len(self._stack_ids) >= _HELD_MAX:
+                self._stack_ids.clear()
+            known = self._stacks[pid].id_of([self._frames[place] for place in places])
+            self._stack_ids[key] = known
+        return known
 
     def _time(self, text: Raw, factor: int) -> int:
         return self._times([text], factor)[0] or 0
