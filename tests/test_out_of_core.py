@@ -1,0 +1,118 @@
+"""Peak memory does not grow with the rows of a trace where a tool's graph is mergeable."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pasta.trace import RANK_FOLDER
+from pasta.trace_merge import conform, parquet_writer
+
+ROWS = 1 << 20
+FEW, MANY = 4, 16
+READ_BYTES = 24
+"""Bytes in memory of what kernel_frequency reads of a kernel: a text view and a duration."""
+
+PEAK = """
+import re, sys
+from pathlib import Path
+
+import pasta
+from pasta import api
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.dask import DaskEngine
+from pasta.pipeline.run import Source, run_graph
+from pasta.trace import Trace
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
+
+if __name__ == "__main__":
+    tool, trace, name, result, column = sys.argv[1:]
+    config, graph = api.check(tool)
+    with CpuEngine() if name == "cpu" else DaskEngine(1) as engine:
+        rows = run_graph(config, graph, [Source("t", Trace.open(trace))], engine)[result]
+        peaks = [peak(), *(engine.client.run(peak).values() if name == "dask" else ())]
+    print(max(peaks), rows[column].sum())
+"""
+
+
+def kernels(rank: int, rows: int) -> pl.DataFrame:
+    random = np.random.default_rng(rank)
+    names = pl.Series([f"void kernel_{number}<float, 128>(Params, int)" for number in range(99)])
+    return pl.DataFrame(
+        {
+            "rank": np.full(rows, rank, np.int32),
+            "pid": np.full(rows, 1),
+            "device": np.zeros(rows, np.int32),
+            "ts": np.arange(rows) * 100,
+            "dur": random.integers(1, 99, rows),
+            "launch_id": np.arange(1, rows + 1, dtype=np.uint64),
+            "name": names[random.integers(0, 99, rows)],
+        }
+    )
+
+
+def write(path: Path, rows: pl.DataFrame) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with parquet_writer(path, "kernel", compression="snappy") as writer:
+        writer.write_table(conform("kernel", rows.to_arrow(compat_level=pl.CompatLevel.oldest())))
+
+
+def peak(trace: Path, engine: str, tool: str, answer: tuple[str, str]) -> tuple[int, int]:
+    """Return the peak resident bytes of the largest process of a run, and the sum of a column."""
+    script = trace.parent / "peak.py"
+    script.write_text(PEAK)
+    command = [sys.executable, str(script), tool, str(trace), engine, *answer]
+    environment = {**os.environ, "POLARS_MAX_THREADS": "2"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    found, total = done.stdout.split()
+    return int(found), int(total)
+
+
+def trace_of(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "trace.json").write_text(json.dumps({"schema_version": 1}))
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["cpu", "dask"])
+def test_a_mergeable_graph_takes_no_more_for_more_rows(tmp_path, engine):
+    """Files of a million kernels each; they are one file under many names, which costs no disk."""
+    if engine == "dask":
+        pytest.importorskip("distributed")
+    write(tmp_path / "file.parquet", kernels(0, ROWS))
+    peaks = {}
+    for files in (FEW, MANY):
+        trace = trace_of(tmp_path / str(files))
+        (trace / "kernel").mkdir()
+        for number in range(files):
+            os.link(tmp_path / "file.parquet", trace / "kernel" / f"{number:06d}.parquet")
+        peaks[files], calls = peak(trace, engine, "kernel_frequency", ("overall", "calls"))
+        assert calls == files * ROWS
+    assert peaks[MANY] - peaks[FEW] < (MANY - FEW) * ROWS * READ_BYTES / 4
+
+
+def test_work_within_ranks_takes_no_more_for_more_ranks(tmp_path):
+    """A worker that runs array stages holds a few shards of whole ranks, however many there are."""
+    pytest.importorskip("distributed")
+    rows, few, many = ROWS // 8, 8, 24
+    traces = {ranks: trace_of(tmp_path / str(ranks)) for ranks in (few, many)}
+    for rank in range(many):
+        file = Path(RANK_FOLDER.format(rank)) / "kernel" / "000000.parquet"
+        write(traces[many] / file, kernels(rank, rows))
+        if rank < few:
+            (traces[few] / file).parent.mkdir(parents=True)
+            os.link(traces[many] / file, traces[few] / file)
+    peaks = {}
+    for ranks, trace in traces.items():
+        peaks[ranks], busy = peak(trace, "dask", "device_time", ("devices", "busy_ns"))
+        assert busy == sum(int(kernels(rank, rows)["dur"].sum()) for rank in range(ranks))
+    assert peaks[many] < 1.35 * peaks[few]
