@@ -66,15 +66,14 @@ def enlarge_nsys(small: Path, large: Path, size: int, seed: int) -> None:
         }
         tables = {name: columns for name, columns in tables.items() if "start" in columns}
         (first, last, ids) = _extent(connection, tables)
-        events = sum(_bytes_of(connection, name) for name in tables)
-        copies = max((size - small.stat().st_size) // max(events, 1), 0)
         chance = random.Random(seed)  # noqa: S311 - not for secrets
         rows = {
             name: connection.execute(f'SELECT max(rowid) FROM "{name}"').fetchone()[0] or 0  # noqa: S608
             for name in tables
         }
-        shift = 0
-        for copy in range(1, copies + 1):
+        shift = copy = 0
+        while _size(connection) < size:
+            copy += 1
             shift += last - first + chance.randrange(_GAP_NS)
             for name, columns in tables.items():
                 values = ", ".join(_moved(column, shift, copy * ids) for column in columns)
@@ -100,12 +99,11 @@ def _extent(connection: sqlite3.Connection, tables: dict[str, list[str]]) -> tup
     return min(firsts, default=0), max(lasts), max(ids)
 
 
-def _bytes_of(connection: sqlite3.Connection, table: str) -> int:
-    """Return about how many bytes the rows of a table take."""
-    columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
-    sizes = " + ".join(f'1 + coalesce(length("{column}"), 0) / 2' for column in columns)
-    found = connection.execute(f'SELECT sum(6 + {sizes}) FROM "{table}"').fetchone()[0]  # noqa: S608
-    return int(found or 0)
+def _size(connection: sqlite3.Connection) -> int:
+    """Return the size of the file that a database becomes."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int(pages * page_size)
 
 
 def _moved(column: str, shift: int, offset: int) -> str:
