@@ -14,7 +14,7 @@ from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.errors import InputError
 
-DOCUMENT_BYTES_MAX = 256 << 20
+DOCUMENT_BYTES_MAX = 128 << 20
 _DEPTH_MAX = 900
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\],]', re.DOTALL)
 _PLACE = re.compile(r"\(byte (\d+)\)")
