@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pasta.collect.containers.text_lines import first_lines
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.units import scaled
+from pasta.collect.sources import Source
+
+_ROUNDED = "time that a spreadsheet has rounded (8.1E+14): read as unknown"
+
+
+def first_cells(source: Source, line: int = 0) -> list[str]:
+    """Return the fields of one of the first lines; none where it is no CSV or not in the head."""
+    lines = first_lines(source, line + 1)
+    if len(lines) <= line:
+        lines = [source.head.decode(errors="replace")] if line == 0 else []
+    try:
+        return [cell.strip() for cell in next(csv.reader(lines[line : line + 1]), [])]
+    except csv.Error:
+        return []
 
 
 class Cells:
@@ -71,7 +88,18 @@ class Cells:
         """Return starts and ends; nothing where the file has no times."""
         if "Start_Timestamp" not in self._batch.schema.names:
             return {}
-        return {"start": self.numbers("Start_Timestamp"), "end": self.numbers("End_Timestamp")}
+        return {"start": self._moments("Start_Timestamp"), "end": self._moments("End_Timestamp")}
+
+    def _moments(self, name: str) -> pa.Array[Any]:
+        """Return times; those in exponents have lost their nanoseconds, and are null."""
+        texts = self.texts(name)
+        rounded = np.array(["E+" in (text or "").upper() for text in texts.to_pylist()], dtype=bool)
+        self._losses.fault(_ROUNDED, int(rounded.sum()))
+        times = self.numbers(name)
+        if not rounded.any():
+            return times
+        known: pa.Array[Any] = pc.if_else(pa.array(rounded), pa.scalar(None, times.type), times)
+        return known
 
 
 def _float(text: str | None) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from pasta.collect.containers.csv_rows import CsvRows
-from pasta.collect.containers.text_lines import first_lines
 from pasta.collect.importer import Imported, importer
-from pasta.collect.importers.rocm.cells import Cells
+from pasta.collect.importers.rocm.cells import Cells, first_cells
 from pasta.collect.importers.rocm.finish import finish_transforms
 from pasta.collect.importers.rocm.rows import RocmRows
 from pasta.collect.losses import Losses
@@ -27,7 +25,6 @@ _DESCRIBES = re.compile(
     r"|Correlation_ID|Start_Timestamp|End_Timestamp|Node)(?:_\d+)?"
 )
 _OBJECT_SUFFIX = re.compile(r" \(\.kd\)$|\.kd$")
-_FIRST_LINE_BYTES = 1 << 16
 
 
 @importer("rocprof_compute_csv")
@@ -40,8 +37,7 @@ class RocprofComputeCsv:
 
     def recognises(self, source: Source) -> bool:
         """Tell by the columns that the first line names, which may be longer than the head."""
-        lines = first_lines(source, 1) or [source.head[:_FIRST_LINE_BYTES].decode(errors="replace")]
-        return set(next(csv.reader(lines[:1]), [])) >= _NEEDED
+        return set(first_cells(source)) >= _NEEDED
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
         """Append a `kernel` for each row, without a time unless the file has one, and its counters.
@@ -65,7 +61,10 @@ class RocprofComputeCsv:
 
 def _append(cells: Cells, launches: pa.Array[Any], counters: Sequence[str], rows: RocmRows) -> None:
     names = [_OBJECT_SUFFIX.sub("", name or "") for name in cells.texts("Kernel_Name").to_pylist()]
-    common = {**cells.times(), "device": cells.numbers("GPU_ID", pa.int32()), "launch_id": launches}
+    times = cells.times()
+    if any(column.null_count == len(column) for column in times.values()):
+        times = {}
+    common = {**times, "device": cells.numbers("GPU_ID", pa.int32()), "launch_id": launches}
     rows.kernels(
         {
             **common,

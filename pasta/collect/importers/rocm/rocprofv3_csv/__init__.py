@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pasta.collect.containers.text_lines import first_lines
 from pasta.collect.importer import Imported, importer
+from pasta.collect.importers.rocm.cells import first_cells
 from pasta.collect.importers.rocm.finish import finish_transforms
 from pasta.collect.importers.rocm.rocprofv3_csv.tables import CsvTables
 from pasta.collect.losses import Losses
@@ -37,7 +36,6 @@ _NAME = re.compile(
     r"|(?:kernel|domain|memory_copy|memory_allocation|scratch_memory|counter_collection"
     r"|(?:hip|hsa|marker|rccl)(?:_api)?)_stats)\.csv(?:\.gz)?"
 )
-_LINES = 2
 
 
 @importer("rocprofv3_csv")
@@ -133,11 +131,7 @@ def _kind(source: Source) -> str:
 
 
 def _columns(source: Source) -> list[str]:
-    lines = first_lines(source, 1) if b"\n" in source.head else []
-    try:
-        return [name.strip() for name in next(csv.reader(lines), [])]
-    except csv.Error:  # as of bytes that are no text
-        return []
+    return first_cells(source) if b"\n" in source.head else []
 
 
 def _pid_of(files: Sequence[Path]) -> int:
@@ -146,7 +140,7 @@ def _pid_of(files: Sequence[Path]) -> int:
         with _opened(file) as source:
             names = _columns(source)
             if "Process_Id" in names:
-                row = next(csv.reader(first_lines(source, _LINES)[1:]), [])
+                row = first_cells(source, 1)
                 cell = row[names.index("Process_Id")] if len(row) == len(names) else ""
                 if cell.isdecimal() and len(cell) < 19:
                     return int(cell)
