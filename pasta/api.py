@@ -30,6 +30,7 @@ from pasta.tools.report import Report, TablePart, build_report
 from pasta.tools.report_check import check_report
 from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool, shipped_tools
 from pasta.trace import Trace
+from pasta.trace_sql import query_trace
 
 if TYPE_CHECKING:
     from pasta.trace_align import Aligned
@@ -404,6 +405,15 @@ def merge(traces: Sequence[TraceLike], out: str | Path, *, renumber: bool = Fals
     except OSError as error:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     return replace(merged, notes=clock_warnings(Trace.open(merged.path)))
+
+
+def sql(trace: TraceLike, query: str) -> pl.DataFrame:
+    """Return the rows of a SELECT over the tables of a trace.
+
+    Raises:
+        PastaError: the query is wrong.
+    """
+    return query_trace(_as_trace(trace), query)
 
 
 def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:

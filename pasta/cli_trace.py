@@ -1,0 +1,119 @@
+"""`pasta trace`: look into traces, join, merge and align them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from pasta.cli_report import FORMATS, print_report
+
+
+@click.group()
+def trace() -> None:
+    """Look into traces."""
+
+
+@trace.command("info")
+@click.argument("path", metavar="DIR|FILE")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def trace_info(path: str, form: str) -> None:
+    """Show what a trace holds: rows per table and rank, how it was recorded, its losses."""
+    from pasta import api
+
+    print_report(api.run("summary", path), form)
+
+
+@trace.command("join")
+@click.argument("timeline", metavar="TIMELINE")
+@click.argument("memory", metavar="MEMORY")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+def trace_join(timeline: str, memory: str, out: Path) -> None:
+    """Join two runs of one program: a TIMELINE of its kernels, and what they did to MEMORY.
+
+    Launches are matched by rank, process, stream, order, name and size. The new trace is the timeline
+    run, with what the memory run knows of each launch.
+    """
+    from pasta import api
+
+    joined = api.join(timeline, memory, out)
+    for line in (*map(str, joined.shares), *joined.notes):
+        click.echo(line)
+    tables = ", ".join(f"{table} {count:,}" for table, count in joined.rows.items())
+    click.echo(f"joined in {joined.path} ({tables})")
+
+
+@trace.command("merge")
+@click.argument("traces", nargs=-1, required=True, metavar="DIR|FILE...")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("--renumber", is_flag=True, help="Number ranks anew, in the order of the traces.")
+def trace_merge(traces: Sequence[str], out: Path, *, renumber: bool) -> None:
+    """Make one trace of several that were recorded apart, as of the ranks of one run.
+
+    Their clocks must agree. Traces of processes with the same rank and pid are refused; with --renumber
+    each gets ranks of its own.
+    """
+    from pasta import api
+
+    merged = api.merge(traces, out, renumber=renumber)
+    tables = ", ".join(f"{table} {count:,}" for table, count in merged.rows.items())
+    click.echo(f"merged {len(traces)} traces in {merged.path}: {merged.ranks} ranks ({tables})")
+    for note in merged.notes:
+        click.echo(note)
+
+
+@trace.command("align")
+@click.argument("path", metavar="DIR|FILE")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def trace_align(path: str, out: Path, form: str) -> None:
+    """Bring the clocks of all ranks to that of the first, as their collectives tell it.
+
+    A collective such as an allreduce ends at nearly the same moment on all of its ranks. The new trace
+    has all times of a rank shifted by the median of how much later its collectives end.
+    """
+    from pasta import api
+
+    print_report(api.align(path, out), form)
+
+
+@trace.command("schema")
+@click.argument("tables", nargs=-1)
+def trace_schema(tables: Sequence[str]) -> None:
+    """Print every table (or TABLES) with the type, unit and meaning of each column."""
+    from pasta.schema_text import schema_markdown
+
+    click.echo(schema_markdown(tables))
+
+
+@trace.command("sql")
+@click.argument("path", metavar="DIR|FILE")
+@click.argument("query")
+@click.option("--limit", default=40, show_default=True, help="Rows of the text; 0: all.")
+@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Write .parquet, .csv or .arrow instead."
+)
+def trace_sql(path: str, query: str, limit: int, form: str, out: Path | None) -> None:
+    """Ask a trace what no tool asks: QUERY is SQL over its tables, as Polars understands it.
+
+    \b
+      pasta trace sql t "select name, count(*) n from kernel group by name order by n desc"
+    """  # noqa: D301 (\b keeps click from wrapping)
+    from pasta import api
+    from pasta.tools.report import Report, TablePart
+    from pasta.trace_sql import write_rows
+
+    rows = api.sql(path, query)
+    if out is not None:
+        write_rows(rows, out)
+        click.echo(f"{out}: {rows.height:,} rows")
+        return
+    report = Report("sql", query, {}, "cpu", {Path(path).name: path})
+    report.parts.append(TablePart("rows", "Rows", rows, limit=limit or rows.height))
+    print_report(report, form)
