@@ -240,6 +240,8 @@ def _kinds(forms: Bytes, columns: int) -> Numbers:
     kinds = np.zeros((columns, count), dtype=np.int64)
     for column in range(columns):
         within = at < ends
+        if not within.any():
+            break
         kind, following = varints(data, np.where(within, at, 0))
         kind = np.where((kind < 0) | (kind > _KIND_MAX), _KIND_MAX, kind)
         kinds[column] = np.where(within, kind, 0)
