@@ -30,7 +30,7 @@ MEMORY_MAX = 500 << 20
 
 _ADDRESSES_MORE = 4 << 30
 _CHUNK = 200
-_THOROUGH_EVERY = 16
+_THOROUGH_EVERY = 25
 _STUCK_SECONDS = 120.0
 _TELL_SECONDS = 60.0
 
@@ -124,9 +124,19 @@ class _Worker:
 class _Run:
     """A run of many inputs by some processes."""
 
-    def __init__(self, names: list[str], inputs: int, jobs: int, corpus: Path | None) -> None:
+    def __init__(
+        self,
+        names: list[str],
+        inputs: int,
+        seconds: float,
+        first: int,
+        jobs: int,
+        corpus: Path | None,
+    ) -> None:
         self.tallies = {name: Tally() for name in names}
         self._given = dict.fromkeys(names, 0)
+        self._first = first
+        self._until = time.monotonic() + seconds
         self._again: list[tuple[str, range]] = []
         self._left = inputs
         self._corpus = corpus
@@ -152,7 +162,7 @@ class _Run:
             self._replace(worker)
             return
         if worker.task is not None:
-            self.tallies[worker.task[0]].add(tally)
+            self._add(worker.task[0], tally)
         worker.task = self._next_task()
         try:
             worker.pipe.send(worker.task)
@@ -162,6 +172,13 @@ class _Run:
         if worker.task is None:
             self._workers.remove(worker)
             worker.process.join()
+
+    def _add(self, name: str, tally: Tally) -> None:
+        """Take over what a worker counted, and tell of failures of a new kind at once."""
+        known = self.tallies[name]
+        for failure in tally.findings.keys() - known.findings.keys():
+            print(f"{name} {tally.findings[failure][0]}: {failure}", file=sys.stderr, flush=True)
+        known.add(tally)
 
     def _replace(self, worker: _Worker) -> None:
         """Note the input that ended a worker, and leave it out of what is given to another."""
@@ -173,7 +190,9 @@ class _Run:
         number = worker.progress.value
         if number in numbers:
             how = f"ended the process with code {worker.process.exitcode}"
-            self.tallies[name].note(how, number)
+            found = Tally()
+            found.note(how, number)
+            self._add(name, found)
             parts = (range(numbers.start, number), range(number + 1, numbers.stop))
             self._again += [(name, part) for part in parts if part]
         self._workers.append(_Worker.start(self._corpus))
@@ -181,13 +200,13 @@ class _Run:
     def _next_task(self) -> tuple[str, range] | None:
         if self._again:
             return self._again.pop()
-        if self._left <= 0:
+        if self._left <= 0 or time.monotonic() > self._until:
             return None
         name = min(self.tallies, key=self._expected_seconds)
         start, count = self._given[name], min(_CHUNK, self._left)
         self._given[name] += count
         self._left -= count
-        return name, range(start, start + count)
+        return name, range(self._first + start, self._first + start + count)
 
     def _expected_seconds(self, name: str) -> float:
         """Return the time that an importer has taken, with what it has been given since."""
@@ -207,6 +226,8 @@ def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.fuzz.many")
     parser.add_argument("--inputs", type=int, default=100_000, help="of all importers together")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no more after so long")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input of each")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--corpus", type=Path, help="folder with more seeds: IMPORTER/FILE")
     parser.add_argument("--again", nargs=2, metavar=("IMPORTER", "NUMBER"), help="repeat one input")
@@ -219,7 +240,14 @@ def main() -> None:
         return
     names = arguments.importers or list(targets())
     started = time.monotonic()
-    run = _Run(names, arguments.inputs, arguments.jobs, arguments.corpus)
+    run = _Run(
+        names,
+        arguments.inputs,
+        arguments.seconds,
+        arguments.first,
+        arguments.jobs,
+        arguments.corpus,
+    )
     run.run()
     print(*table(run.tallies), sep="\n")
     print(f"\n{time.monotonic() - started:.0f} s by {arguments.jobs} processes")
