@@ -29,11 +29,14 @@ class Lookup:
         columns: Mapping[str, pa.DataType],
         key: str = "id",
     ) -> None:
-        self.rows = tables.table(table, {key: pa.int64(), **columns})
-        keys = self.rows[key].combine_chunks().fill_null(0).to_numpy(zero_copy_only=False)
-        self._order: NDArray[np.int64] = np.argsort(keys, kind="stable")
-        self._keys: NDArray[np.int64] = keys[self._order]
-        self._columns = {name: self.rows[name].combine_chunks() for name in self.rows.column_names}
+        rows = tables.table(table, {key: pa.int64(), **columns})
+        keys = rows[key].combine_chunks().fill_null(0).to_numpy(zero_copy_only=False)
+        if (keys[1:] < keys[:-1]).any():
+            order: NDArray[np.int64] = np.argsort(keys, kind="stable")
+            rows, keys = rows.take(order), keys[order]
+        self._keys: NDArray[np.int64] = keys
+        self._columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+        self.rows = pa.table(self._columns)
 
     def of(self, keys: pa.Array[Any], *names: str) -> list[pa.Array[Any]]:
         """Return columns for the rows that keys lead to; null where they lead to none."""
@@ -44,6 +47,6 @@ class Lookup:
         rows = np.zeros(len(wanted), dtype=np.int64)
         if len(self._keys):
             found = (self._keys[inside] == wanted) & keys.is_valid().to_numpy(zero_copy_only=False)
-            rows = self._order[inside]
+            rows = inside
         indices: pa.Array[Any] = pa.array(np.where(found, rows, 0), mask=~found)
         return [self._columns[name].take(indices) for name in names]

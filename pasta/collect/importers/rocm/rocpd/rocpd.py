@@ -154,7 +154,7 @@ class _Recording:
             self._rows.calls(chosen(calls, ~marks & ~inserted))
 
     def _read_kernels(self) -> tuple[NDArray[np.int64], dict[str, pa.Array[Any]]]:
-        """Append kernels; return their events, and what of them counters need."""
+        """Append kernels; return their events and what of them counters need, if there are any."""
         symbols = self._lookup(
             "info_kernel_symbol", kernel_name=_TEXT, display_name=_TEXT, group_segment_size=_I64,
             arch_vgpr_count=_I64, accum_vgpr_count=_I64,
@@ -164,11 +164,15 @@ class _Recording:
             ("kernel_id", "dispatch_id", "private_segment_size", "group_segment_size", "event_id",
              *_GRAPHS, *sizes), _I64
         )  # fmt: skip
+        counters = self._tables.read(f"rocpd_pmc_event{self._suffix}", {"id": _I64})
+        counted = next(counters, None) is not None
         events: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
         kept: list[dict[str, pa.Array[Any]]] = []
         for told in self._batches("kernel_dispatch", wanted):
             columns = self._kernel_columns(told, symbols)
             self._rows.kernels(columns)
+            if not counted:
+                continue
             events.append(told["event_id"].fill_null(0).to_numpy(zero_copy_only=False))
             kept.append({name: columns[name] for name in ("start", "end", "device", "launch_id")})
         names = kept[0] if kept else {}
