@@ -15,6 +15,7 @@ from pasta.errors import InputError
 
 CHUNK_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_TRAILER_BYTES = 8
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 _HEAD_BYTES = 1 << 16
 
@@ -193,8 +194,10 @@ def _gunzip(chunks: Iterator[bytes], damage: list[str]) -> Iterator[bytes]:
 
 
 def _size_in_trailer(file: Path) -> int:
-    """Return the size that a gzip file says it has decompressed, modulo 4 GiB."""
+    """Return the size that a gzip file says it has decompressed, modulo 4 GiB; 0 where it is cut."""
     with file.open("rb") as stream:
+        if stream.seek(0, io.SEEK_END) < _GZIP_TRAILER_BYTES:
+            return 0
         stream.seek(-4, io.SEEK_END)
         return int.from_bytes(stream.read(4), "little")
 

@@ -127,6 +127,14 @@ def test_damaged_gzip_data_keeps_what_came_before(tmp_path):
     assert any("gzip data is damaged" in reason for _, reason, _, _ in report.losses)
 
 
+@pytest.mark.parametrize("size", [2, 3, 4, 11])
+def test_gzip_data_cut_within_its_header_is_one_clear_line(tmp_path, size):
+    file = tmp_path / "trace.json.gz"
+    file.write_bytes(gzip.compress(b"{}")[:size])
+    with pytest.raises(InputError, match=r"trace\.json\.gz: unknown format"):
+        import_trace([file], tmp_path / "out")
+
+
 def test_a_trace_of_metadata_only_is_an_empty_trace_with_a_reason(tmp_path):
     only = {"ph": "M", "name": "process_name", "pid": 7, "tid": 0, "ts": 0, "args": {"name": "p"}}
     file = write(tmp_path / "m.json", json.dumps({"traceEvents": [only]}))

@@ -50,6 +50,7 @@ _HTML, _HTML_TITLE = b"<html>", b"Memory Timeline"
 _DEVICE = 0
 _BATCH_ROWS = 1 << 15
 _SIZE_LIMIT = 1 << 62
+_TOTAL_LIMIT = 1 << 63
 
 
 @importer("torch_memory_timeline")
@@ -170,7 +171,7 @@ class _Rows:
         self._total = 0
         self._sizes = [0] * len(CATEGORIES)
         self._told: list[int | None] = [None] * len(CATEGORIES)
-        self._memory: list[tuple[int, str, int, int]] = []
+        self._memory: list[tuple[int, str, int, int | None]] = []
         self._metrics: list[tuple[int, str, float]] = []
 
     def add(self, event: _Event) -> None:
@@ -210,7 +211,8 @@ class _Rows:
         self._total += amount
         self.allocations += 1
         event = "allocate" if amount >= 0 else "release"
-        self._memory.append((ts, event, abs(amount), self._total))
+        total = self._total if 0 <= self._total < _TOTAL_LIMIT else None
+        self._memory.append((ts, event, abs(amount), total))
 
     def _tell_sizes(self) -> None:
         for category, size in enumerate(self._sizes):
@@ -232,7 +234,7 @@ class _Rows:
         self,
         table: str,
         names: tuple[str, ...],
-        rows: list[tuple[int, str, int, int]] | list[tuple[int, str, float]],
+        rows: list[tuple[int, str, int, int | None]] | list[tuple[int, str, float]],
         same: dict[str, object],
     ) -> None:
         if not rows:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _DIGITS_MAX = 18
-_WHOLE = r"^[+-]?[0-9]{1,18}$"
+_WHOLE = r"^-?[0-9]{1,18}$"
 _LIMIT = 1 << 63
 
 

@@ -225,6 +225,15 @@ def test_a_column_of_no_readable_type_is_unknown(tmp_path: Path) -> None:
     assert sum(losses(trace).values()) == 2
 
 
+def test_times_that_no_calendar_has_stand_for_nothing(tmp_path: Path) -> None:
+    far = pa.array([1 << 60], pa.int64()).cast(pa.timestamp("s"))
+    content = arrow(["start", "what"], pa.array([1]), far)
+    column_map = "table: copy\ncolumns: {ts: start, kind: {column: what, values: {1: HtoD}}}\n"
+    trace = imported(tmp_path, content, column_map)
+    assert rows(trace, "copy", "ts", "kind") == [(1, None)]
+    assert sum(losses(trace).values()) == 1
+
+
 def test_of_columns_with_one_name_the_first_counts(tmp_path: Path) -> None:
     content = arrow(["start", "start"], pa.array([1, 2]), pa.array([3, 4]))
     trace = imported(tmp_path, content, "table: span\ncolumns: {ts: start}\n")
@@ -237,3 +246,10 @@ def test_of_columns_with_one_name_the_first_counts(tmp_path: Path) -> None:
 def test_first_lines_that_are_no_csv_are_one_clear_line(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(PastaError, match="its first line names no columns"):
         imported(tmp_path, content, KERNELS)
+
+
+def test_processes_that_are_no_numbers_are_process_0(tmp_path: Path) -> None:
+    column_map = "table: span\ncolumns: {ts: start, pid: what}\n"
+    trace = imported(tmp_path, "start,what\n1,7\n2,x\n3,7\n", column_map)
+    assert rows(trace, "span", "ts", "pid") == [(1, 7), (2, 0), (3, 7)]
+    assert losses(trace) == {"pid is not a whole number that fits: read as unknown": 1}

@@ -266,6 +266,15 @@ def test_graphs_of_schema_3(tmp_path):
     assert rows(trace, "kernel", "graph_id", "graph_node_id", "correlation") == [(3, 4, 0)]
 
 
+def test_a_table_whose_rows_were_deleted_is_empty(tmp_path):
+    database = Database(tmp_path / "x.db", "3")
+    database.fill()
+    database.connection.execute(f'DELETE FROM "rocpd_pmc_event{GUID}"')
+    database.close()
+    report = import_trace([tmp_path / "x.db"], tmp_path / "t", strict=True)
+    assert (report.rows["kernel"], report.rows.get("metric")) == (2, None)
+
+
 def test_tables_without_a_guid(tmp_path):
     database = Database(tmp_path / "x.db", "3", suffix="")
     database.fill()

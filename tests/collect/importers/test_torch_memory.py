@@ -349,6 +349,13 @@ def test_dirty_entries_are_counted(imported):
     }
 
 
+def test_halves_of_characters_in_texts_are_replaced(imported):
+    frames = [{"name": "f\ud800", "filename": "é\udfff.py", "line": 3}]
+    trace, losses = imported(snapshot([entry("alloc", 16, 8, frames=frames)]))
+    assert trace.scan("frame").select("function", "file").collect().rows() == [("f?", "é?.py")]
+    assert losses == {}
+
+
 @pytest.mark.parametrize("protocol", range(6))
 def test_protocols_and_compression(imported, protocol):
     content = pickle.dumps(

@@ -128,6 +128,15 @@ def test_dirty_events_are_counted(imported):
         imported(text, strict=True)
 
 
+def test_totals_of_more_releases_than_allocations_are_unknown(imported):
+    trace, _ = imported([[NS, 4, -30, 0], [NS + 1, 2, 50, 0], [NS + 2, 2, 1 << 61, 0]])
+    assert rows(trace, "memory", "event", "bytes", "total_allocated") == [
+        ("release", 30, None),
+        ("allocate", 50, 20),
+        ("allocate", 1 << 61, (1 << 61) + 20),
+    ]
+
+
 def test_only_preexisting_memory(imported):
     trace, _ = imported(EVENTS[:2])
     assert rows(trace, "memory", "event", "total_allocated") == [

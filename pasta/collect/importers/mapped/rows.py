@@ -48,6 +48,8 @@ class Rows:
         for name, reason in (("dur", _NEGATIVE), ("bytes", _NEGATIVE_SIZE)):
             if name in filled and pa.types.is_signed_integer(filled[name].type):
                 filled[name] = self._not_negative(filled[name], reason)
+        if "pid" in filled:
+            filled["pid"] = filled["pid"].fill_null(0)
         table = pa.table(self._with_defaults(filled, batch.num_rows))
         if "ts" not in filled:
             return table
@@ -60,9 +62,9 @@ class Rows:
             constant: Any = pa.array([origin.value] * batch.num_rows)
             return self._typed(constant, column, origin.factor)
         values: Any = batch.column(origin.column)
-        if origin.values:
-            values = _translated(values, origin.values)
         try:
+            if origin.values:
+                values = _translated(values, origin.values)
             return self._typed(values, column, origin.factor)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             self._losses.fault(

@@ -43,5 +43,7 @@ def stream_of(value: Any) -> int | None:
 
 
 def text_of(value: Any) -> str:
-    """Return a text, empty where it is none."""
-    return value if type(value) is str else ""
+    """Return a text, empty where it is none; halves of characters, which pickles may hold, as `?`."""
+    if type(value) is not str:
+        return ""
+    return value if value.isascii() else value.encode(errors="replace").decode()

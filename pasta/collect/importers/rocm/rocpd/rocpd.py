@@ -233,6 +233,8 @@ class _Recording:
         rest = pa.table({name: pa.array([], kind) for name, kind in schema.items()})
         for batch in self._tables.read(f"rocpd_pmc_event{self._suffix}", schema):
             rows = pa.concat_tables([rest, pa.Table.from_batches([batch])])
+            if rows.num_rows == 0:
+                continue
             events = _known_ids(rows["event_id"].combine_chunks())
             last = events == events[-1]
             yield _sums(rows.filter(pa.array(~last)))
