@@ -248,8 +248,8 @@ def test_first_lines_that_are_no_csv_are_one_clear_line(content: bytes, tmp_path
         imported(tmp_path, content, KERNELS)
 
 
-def test_processes_that_are_no_numbers_are_process_0(tmp_path: Path) -> None:
-    column_map = "table: span\ncolumns: {ts: start, pid: what}\n"
-    trace = imported(tmp_path, "start,what\n1,7\n2,x\n3,7\n", column_map)
-    assert rows(trace, "span", "ts", "pid") == [(1, 7), (2, 0), (3, 7)]
+def test_processes_and_threads_that_are_no_numbers_are_0(tmp_path: Path) -> None:
+    column_map = "table: span\ncolumns: {ts: start, pid: what, tid: gpu}\n"
+    trace = imported(tmp_path, "start,what,gpu\n1,7,8\n2,x,9\n3,7,\n", column_map)
+    assert rows(trace, "span", "ts", "pid", "tid") == [(1, 7, 8), (2, 0, 9), (3, 7, 0)]
     assert losses(trace) == {"pid is not a whole number that fits: read as unknown": 1}

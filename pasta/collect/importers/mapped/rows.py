@@ -14,6 +14,7 @@ from pasta.collect.shaping.decimal_time import LIMIT
 from pasta.collect.shaping.units import scaled
 from pasta.schema import TABLES, Column
 
+_OWNERS = frozenset({"pid", "tid"})
 _ZERO_WHERE_UNKNOWN = frozenset({"pid", "tid", "device", "context", "stream"})
 _NO_TIME = "row without a time that can be read: left out"
 _NEGATIVE = "negative duration: read as unknown"
@@ -48,8 +49,8 @@ class Rows:
         for name, reason in (("dur", _NEGATIVE), ("bytes", _NEGATIVE_SIZE)):
             if name in filled and pa.types.is_signed_integer(filled[name].type):
                 filled[name] = self._not_negative(filled[name], reason)
-        if "pid" in filled:
-            filled["pid"] = filled["pid"].fill_null(0)
+        for name in _OWNERS & filled.keys():
+            filled[name] = filled[name].fill_null(0)
         table = pa.table(self._with_defaults(filled, batch.num_rows))
         if "ts" not in filled:
             return table
