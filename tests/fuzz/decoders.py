@@ -35,6 +35,9 @@ from .seeds.pytorch import kineto, torch_memory, torch_memory_timeline
 from .seeds.tables import tables
 from .seeds.timelines import perfetto
 
+CONTAINER = "container "
+"""What the names of these targets begin with."""
+
 _BLOCK_BYTES = 512
 _DEEPEST = 8
 
@@ -211,4 +214,4 @@ def decoders() -> Iterator[tuple[str, Decoder, list[Content]]]:
         (protobuf_messages, perfetto(), True),
         (arrow_file, arrow, False),
     ):
-        yield f"container {read.__name__}", Decoder(read, reports_damage=reports_damage), seeds
+        yield f"{CONTAINER}{read.__name__}", Decoder(read, reports_damage=reports_damage), seeds
