@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -225,7 +226,7 @@ def _forms(data: Bytes, at: Numbers, length: Numbers) -> tuple[Bytes, NDArray[np
     headers = np.lib.stride_tricks.sliding_window_view(filled, width)[at]
     if length.min(initial=width) < width:
         headers[np.arange(width) >= length[:, None]] = 0
-    rows = pa.Array.from_buffers(pa.binary(width), len(at), [None, pa.py_buffer(headers)])
+    rows: Any = pa.Array.from_buffers(pa.binary(width), len(at), [None, pa.py_buffer(headers.data)])
     encoded = rows.dictionary_encode()
     distinct = np.frombuffer(b"".join(encoded.dictionary.to_pylist()), dtype=np.uint8)
     return distinct.reshape(-1, width), encoded.indices.to_numpy()

@@ -73,6 +73,7 @@ class Values:
 
     def _texts(self, fields: Fields, place: int, kind: pa.DataType, name: str) -> pa.Array[Any]:
         kinds = fields.kinds[place]
+        raw: pa.Array[Any]
         if ((kinds > 0) & (kinds < BLOB)).any():
             written = [
                 value if value is None or isinstance(value, bytes) else str(value).encode()
@@ -111,7 +112,7 @@ def _value(data: Bytes, kind: int, start: int) -> Any:
     if kind in (ZERO, ONE):
         return kind - ZERO
     if kind == REAL:
-        return struct.unpack(">d", data[start : start + 8])[0]
+        return struct.unpack(">d", data[start : start + 8].tobytes())[0]
     if kind >= BLOB:
         return data[start : start + (kind - 12) // 2].tobytes()
     size = int(_INTEGER_SIZES[kind])
@@ -125,14 +126,16 @@ def _whole_numbers(fields: Fields, place: int) -> Numbers:
     kinds = np.minimum(fields.kinds[place], BLOB)
     size = _INTEGER_SIZES[kinds]
     if not size.any():
-        return (kinds == ONE).astype(np.int64)[fields.form]
+        ones: Numbers = (kinds == ONE).astype(np.int64)[fields.form]
+        return ones
     spare = 64 - 8 * size
     if (size == size[0]).all():
         ends = fields.body + (fields.offsets[place] + size)[fields.form]
-        return _words(fields.records.data, ends) << spare[0] >> spare[0]
+        words: Numbers = _words(fields.records.data, ends) << spare[0] >> spare[0]
+        return words
     # Eight bytes before the body's first are its row's header, or the page's.
     ends = fields.body + (fields.offsets[place] + size)[fields.form]
-    values = _words(fields.records.data, ends) << np.minimum(spare, 63)[fields.form]
+    values: Numbers = _words(fields.records.data, ends) << np.minimum(spare, 63)[fields.form]
     values >>= spare.clip(max=63)[fields.form]
     constant = size == 0
     if constant.any():
@@ -143,13 +146,15 @@ def _whole_numbers(fields: Fields, place: int) -> Numbers:
 def _words(data: Bytes, ends: Numbers) -> Numbers:
     """Return the eight bytes before each of `ends` as big-endian integers."""
     words = np.ndarray((len(data) - 7,), ">i8", data.data, strides=(1,))
-    return words[ends - 8].astype(np.int64)
+    numbers: Numbers = words[ends - 8].astype(np.int64)
+    return numbers
 
 
 def _masked(
     values: NDArray[Any], null: NDArray[np.bool_], form: NDArray[np.int32]
 ) -> pa.Array[Any]:
-    return pa.array(values, mask=null[form]) if null.any() else pa.array(values)
+    column: pa.Array[Any] = pa.array(values, mask=null[form] if null.any() else None)
+    return column
 
 
 def _spans(fields: Fields, place: int) -> pa.Array[Any]:
@@ -171,5 +176,5 @@ def _spans(fields: Fields, place: int) -> pa.Array[Any]:
     inline = rest & _REST_MASK[np.minimum(sizes, _INLINE)][form]
     views[:, 1] = np.where(size <= _INLINE, inline, starts.view(np.uint64) << np.uint64(32))
     valid = pa.array((kinds != 0)[form]).buffers()[1] if (kinds == 0).any() else None
-    buffers = [valid, pa.py_buffer(views), pa.py_buffer(data)]
+    buffers = [valid, pa.py_buffer(views.data), pa.py_buffer(data.data)]
     return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())

@@ -72,7 +72,7 @@ class Callchains:
         """Return the chains in some frames and their stacks; keep the frames of new ones."""
         if not len(chain):
             return chain, np.zeros(0, dtype=np.uint64)
-        first = np.flatnonzero(np.diff(chain, prepend=chain[0] - 1))
+        first = np.append(0, 1 + np.flatnonzero(chain[1:] != chain[:-1]))
         depth = np.arange(len(chain)) - np.repeat(first, np.diff(np.append(first, len(chain))))
         mixed = symbol.astype(np.uint64) * _PRIME + module.astype(np.uint64) * _OTHER_PRIME
         mixed = (mixed ^ mixed >> _SHIFT) * (depth.astype(np.uint64) * _PRIME | np.uint64(1))
