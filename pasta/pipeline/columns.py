@@ -23,6 +23,7 @@ from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.kernels.ordering import numbered
 
 _GROUP, _ROW = "# group", "# row"
+_FIRST = np.iinfo(np.int64).min
 
 
 def require(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], where: str = "") -> None:
@@ -119,6 +120,17 @@ def _check_integers(rows: pl.DataFrame, column: str) -> None:
     kind = rows.schema[column]
     if not (kind.is_integer() or kind == pl.Null):
         raise ConfigError("", f"column '{column}' is {kind}; expected integers")
+
+
+def ordinals(rows: pl.DataFrame, column: str) -> Any:
+    """Return a column of integers to be ordered by, of any width, as an array; null comes first.
+
+    Raises:
+        ConfigError: the column is absent or holds no integers.
+    """
+    if rows.schema.get(column) == pl.UInt64:
+        return unsigned(rows, column)
+    return integers(rows, column, _FIRST)
 
 
 def numbers(rows: pl.DataFrame, column: str) -> Any:

@@ -76,9 +76,11 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "live": ("live", 2, {"by": [*RANK, "space"]}),
     "live_totals": ("live_totals", 1, {}),
     "locate": ("locate", 2, {"by": None}),
+    "nearest": ("nearest", 1, {"by": [*RANK, "object_id"], "order": ["ts", "launch_id"], "where": parse("bytes > 3", "", {}), "columns": {"found": "dur"}}),
     "nest": ("nest", 1, {"by": None}),
     "overlap": ("overlap", 2, {"by": [*RANK, "device"], "start": "ts", "duration": "dur"}),
     "prune": ("prune", 1, {"keep": parse("level <> 'step'", "", {})}),
+    "reuse_distance": ("reuse_distance", 1, {"by": RANK, "of": ["address"], "order": ["ts", "bytes"], "columns": {"before": "dur"}}),
     "rollup": ("rollup", 1, {"values": ["dur"]}),
     "window": ("window", 2, {}),
 }  # fmt: skip

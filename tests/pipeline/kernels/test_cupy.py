@@ -12,6 +12,7 @@ from pasta.pipeline.kernels.lifetimes import live_amounts, match, unused_ids
 from pasta.pipeline.kernels.location import Objects, locate
 from pasta.pipeline.kernels.ordering import changes, highest_in_runs, order_by, rows_with
 from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
+from pasta.pipeline.kernels.reuse import hits_below, last_before, previous_uses, reuse_distances
 from pasta.pipeline.kernels.trees import paths, subtree_sums, sums_at, tree
 
 pytestmark = pytest.mark.gpu
@@ -47,6 +48,9 @@ def results(xp):
     yield highest_in_runs(far, xp.flatnonzero(changes(runs)))
     yield rows_with(groups, draw(0, 900), groups, draw(0, 900))
     yield rows_with(groups, far, groups, xp.roll(far, 5))
+    distances = reuse_distances(previous_uses(groups * 1000 + times % 90))
+    yield from (distances, hits_below(distances, groups, xp.asarray([1, 9, 50]), 5))
+    yield last_before(runs, [times // 9], far > 0)
     above = parents(*spans)
     nested = tree(above)
     yield from (self_times(above, spans.starts, spans.ends), *nested[:2])
