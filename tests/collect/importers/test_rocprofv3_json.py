@@ -397,3 +397,12 @@ def test_values_of_another_type_give_rows_or_one_error(tmp_path, place, value):
     inner[place[-1]] = value
     (tmp_path / "x.json").write_text(json.dumps(changed))
     _import_or_refuse(tmp_path / "x.json", tmp_path / "t")
+
+
+def test_processes_of_one_pid_are_one(imported):
+    first = process(kernel_dispatch=[kernel(1, 2_000, 2_100, 7)])
+    report, trace = imported(document(first, process(77), process(78)))
+    assert rows(trace, "process", "pid") == [(77,), (78,)]
+    assert losses(report) == {
+        "process with the pid of one before it: taken as the same, described by the first": 1
+    }

@@ -57,6 +57,7 @@ _RECORDS: dict[str, tuple[type[msgspec.Struct], Callable[[RecordRows, Any, str],
 }
 """Array -> what its records are, and what appends them."""
 
+_TWICE = "process with the pid of one before it: taken as the same, described by the first"
 _KINDS: list[type[msgspec.Struct]] = [
     LeftOut,
     *_DESCRIPTIONS.values(),
@@ -87,6 +88,7 @@ class Reading:
         self._described = Described()
         self._rows: RecordRows | None = None
         self._met: set[tuple[str, ...]] = set()
+        self._known: set[int] = set()
 
     def read(self, source: Source) -> None:
         """Read the file from start to end.
@@ -119,6 +121,10 @@ class Reading:
         rows = self._rows or RecordRows(self._part, self._losses, described)
         rows.finish()
         self.pid = self.pid or described.pid
+        if described.pid in self._known:
+            self._losses.fault(_TWICE)
+            return
+        self._known.add(described.pid)
         self._part.append("process", described.process_row())
         self._part.append("device", described.device_rows())
 
