@@ -10,7 +10,7 @@ from .json_text import mutate_json
 from .lines import mutate_json_lines, mutate_lines
 from .pickle_ops import mutate_pickle
 from .protobuf_wire import mutate_protobuf
-from .raw import mutate_bytes
+from .raw import LONGEST, mutate_bytes
 from .sqlite_file import mutate_sqlite
 from .wrapping import wrap
 
@@ -35,4 +35,5 @@ _UNCHANGED, _WRAPPED = 0.01, 0.06
 def mutate(kind: str, data: bytes, random: Random) -> bytes:
     """Return a file of this kind of container changed, and now and then wrapped."""
     changed = data if random.random() < _UNCHANGED else MUTATORS[kind](data, random)
+    changed = changed[:LONGEST]
     return wrap(changed, random) if random.random() < _WRAPPED else changed

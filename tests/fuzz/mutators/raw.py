@@ -6,7 +6,7 @@ from random import Random
 
 from .oddities import BYTES, INTEGERS
 
-LONGEST = 1 << 17
+LONGEST = 1 << 16
 """Of an input, in bytes; what grows beyond is cut."""
 
 

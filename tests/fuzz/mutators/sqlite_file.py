@@ -44,6 +44,7 @@ def _table(connection: sqlite3.Connection, random: Random) -> tuple[str, list[st
     tables = [
         name
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if isinstance(name, str)
     ]
     if not tables:
         raise sqlite3.DatabaseError
