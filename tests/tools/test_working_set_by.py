@@ -16,7 +16,7 @@ MEMORY = [
 ]  # fmt: skip
 
 
-def span(number, level, name, ts, end, tid=1):
+def span(number, level, name, ts, end, tid=1):  # noqa: PLR0917
     return {"tid": tid, "ts": ts, "dur": end - ts, "span_id": number, "level": level, "name": name}
 
 

@@ -20,7 +20,7 @@ def runs(make_trace):
 
 def test_runs_by_hand(runs):
     report = pasta.run("working_set_table", runs=runs)
-    columns = ["run", "kind", "units", "footprint_bytes", "working_set_bytes", "smallest_bytes", "mean_bytes", "median_bytes", "p90_bytes", "ratio"]  # fmt: skip
+    columns = ["trace", "kind", "units", "footprint_bytes", "working_set_bytes", "smallest_bytes", "mean_bytes", "median_bytes", "p90_bytes", "ratio"]  # fmt: skip
     assert report.tables["runs"].select(columns).rows() == [
         ("large", "kernel launches", 1, 1_200, 1_000, 1_000, 1_000, 1_000, 1_000, 1.2),
         ("small", "kernel launches", 3, 600, 400, 200, 300, 300, 380, 1.5),
@@ -47,5 +47,5 @@ def test_processes_of_one_run_have_rows_of_their_own(make_trace):
     kernels = [KERNELS[0], {**KERNELS[0], "rank": 1}]
     trace = make_trace("t", memory=[*MEMORY, *other], kernel=kernels, touch=touches)
     rows = pasta.run("working_set_table", trace=trace).tables["runs"]
-    assert rows["run"].to_list() == ["t rank 0 pid 1 tensor", "t rank 1 pid 1 tensor"]
-    assert rows["working_set_bytes"].to_list() == [100, 200]
+    found = rows.select("trace", "rank", "working_set_bytes").rows()
+    assert found == [("t", 0, 100), ("t", 1, 200)]
