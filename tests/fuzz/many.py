@@ -9,6 +9,7 @@ is started anew. Every importer gets the same time, and the readers of container
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import multiprocessing
 import sys
@@ -64,14 +65,13 @@ def judge_some(target: Target, judge: Judge, numbers: range, progress: Any) -> T
     return tally
 
 
-def _work(pipe: Connection, progress: Any, corpus: Path | None) -> None:
+def _work(pipe: Connection, progress: Any, corpus: Path | None, scratch: Path) -> None:
     """Take importers and numbers of inputs from a pipe, and answer each with a tally."""
     known = _targets(corpus)
     judges: dict[str, Judge] = {}
-    memory = Path("/dev/shm")  # files that live for a millisecond need no disk
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
+    with tempfile.TemporaryDirectory(dir=scratch) as own:
         for name, target in known.items():
-            folder = Path(scratch, name)
+            folder = Path(own, name)
             folder.mkdir()
             judges[name] = target.judge(folder)
             judges[name].judge(target.importer, target.seeds[0])  # imports what is imported late
@@ -106,11 +106,12 @@ class _Worker:
     since: float = 0.0
 
     @classmethod
-    def start(cls, corpus: Path | None) -> _Worker:
+    def start(cls, corpus: Path | None, scratch: Path) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         progress = context.Value("q", -1, lock=False)
-        process = context.Process(target=_work, args=(theirs, progress, corpus), daemon=True)
+        given = (theirs, progress, corpus, scratch)
+        process = context.Process(target=_work, args=given, daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours, progress, since=time.monotonic())
@@ -126,15 +127,15 @@ class _Worker:
 class _Run:
     """A run of many inputs by some processes."""
 
-    def __init__(self, names: list[str], options: argparse.Namespace) -> None:
+    def __init__(self, names: list[str], options: argparse.Namespace, scratch: Path) -> None:
         self.tallies = {name: Tally() for name in names}
         self._given = dict.fromkeys(names, 0)
         self._first = options.first
         self._until = time.monotonic() + options.seconds
         self._again: list[tuple[str, range]] = []
         self._left = options.inputs
-        self._corpus = options.corpus
-        self._workers = [_Worker.start(options.corpus) for _ in range(options.jobs)]
+        self._places = (options.corpus, scratch)
+        self._workers = [_Worker.start(*self._places) for _ in range(options.jobs)]
         self._told = time.monotonic()
 
     def run(self) -> None:
@@ -189,7 +190,7 @@ class _Run:
             self._add(name, found)
             parts = (range(numbers.start, number), range(number + 1, numbers.stop))
             self._again += [(name, part) for part in parts if part]
-        self._workers.append(_Worker.start(self._corpus))
+        self._workers.append(_Worker.start(*self._places))
 
     def _next_task(self) -> tuple[str, range] | None:
         if self._again:
@@ -234,8 +235,11 @@ def main() -> None:
         return
     names = arguments.importers or list(targets())
     started = time.monotonic()
-    run = _Run(names, arguments)
-    run.run()
+    memory = Path("/dev/shm")  # files that live for a millisecond need no disk
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
+        run = _Run(names, arguments, Path(scratch))
+        with contextlib.suppress(KeyboardInterrupt):
+            run.run()
     print(*table(run.tallies), sep="\n")
     print(f"\n{time.monotonic() - started:.0f} s by {arguments.jobs} processes")
     findings = [
