@@ -19,7 +19,9 @@ def _in_order(stacks: pl.LazyFrame) -> pl.LazyFrame:
 
 
 @stage("call_stacks", within=Within(WITHIN_PROCESS.keys, _in_order), order="own")
-def call_stacks(frames: pl.LazyFrame) -> pl.LazyFrame:
+def call_stacks(
+    frames: pl.LazyFrame, *, separator: str = " > ", places: bool = True, whole: bool = False
+) -> pl.LazyFrame:
     """Render each call stack as one text, as in `main (train.py:9) > forward (model.py:4)`.
 
     A frame is its function, with file and line where they are known; names of C++ lose arguments
@@ -28,6 +30,9 @@ def call_stacks(frames: pl.LazyFrame) -> pl.LazyFrame:
 
     Args:
         frames: rows of `frame`.
+        separator: what stands between functions, and a comma in its place within their names.
+        places: tell file and line.
+        whole: keep the interpreter and what is outside of it.
 
     Returns:
         `trace` (where it is there), `rank`, `pid`, `stack_id` and `call_stack`, outermost function
@@ -39,21 +44,25 @@ def call_stacks(frames: pl.LazyFrame) -> pl.LazyFrame:
     require(frames, [*key, "depth", "function", "file", "line", "language", "library"])
     within = pl.col("library").str.contains(_INTERPRETER).fill_null(value=False)
     innermost = pl.col("depth").filter(within).max().over(key).fill_null(-1)
+    shown = pl.lit(value=True) if whole else pl.col("depth") > innermost
+    text = _text(places=places).str.replace_all(separator, ",", literal=True)
     return (
         frames.unique([*key, "depth"])
-        .filter(pl.col("depth") > innermost)
+        .filter(shown)
         .sort(*key, "depth")
         .group_by(key, maintain_order=True)
-        .agg(call_stack=_text().str.join(" > "))
+        .agg(call_stack=text.str.join(separator))
     )
 
 
-def _text() -> pl.Expr:
+def _text(*, places: bool) -> pl.Expr:
     """Return a frame's text."""
     file = pl.col("file").fill_null("")
     place = pl.format(" ({}:{})", file.str.replace(r"^.*[/\\]", ""), pl.col("line").fill_null(0))
     function = pl.col("function").fill_null("?")
     name = pl.when(pl.col("language") == "c++").then(_short(function)).otherwise(function)
+    if not places:
+        return name
     return name + pl.when(file == "").then(pl.lit("")).otherwise(place)
 
 

@@ -70,3 +70,18 @@ def test_native_frames_begin_inside_of_python():
 def test_what_is_no_table_of_frames_is_refused():
     with pytest.raises(ConfigError, match="needs column"):
         call_stacks(pl.LazyFrame({"depth": [0]}))
+
+
+def test_texts_for_flame_graphs_are_whole_and_have_no_lines():
+    frames = pl.DataFrame(
+        [
+            native(1, 0, "_start", "python3.12"),
+            native(1, 1, "a;b(int)", "x.so"),
+            python(2, 0, "main", 3),
+            python(2, 1, "step", 9),
+        ],
+        schema=COLUMNS,
+        orient="row",
+    ).with_columns(pl.col("stack_id").cast(pl.UInt64), pl.col("file", "library").cast(pl.String))
+    found = call_stacks(frames.lazy(), separator=";", places=False, whole=True).collect()
+    assert found["call_stack"].to_list() == ["_start;a,b", "main;step"]
