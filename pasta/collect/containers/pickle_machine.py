@@ -19,7 +19,6 @@ from pasta.collect.containers.pickle_tokens import REFERENCE
 from pasta.collect.containers.pickle_window import Window
 
 _NESTED_MAX = 64
-_MEMO_MAX = 1 << 22
 _RUNS_MAX = 1 << 14
 _HELD_MAX = 256 << 20
 _HELD_PER_BYTE, _HELD_PER_CONTAINER = 8, 64
@@ -131,7 +130,8 @@ class Machine:
         """Refuse what fills memory: much that belongs to no chosen list, or one large element."""
         read = self.window.position - self._held_from
         held = read * _HELD_PER_BYTE + self.containers * _HELD_PER_CONTAINER
-        if held > _HELD_MAX or len(self.memo) > _MEMO_MAX:
+        kept = self.memo.text_bytes + len(self.memo) * _HELD_PER_CONTAINER
+        if held > _HELD_MAX or kept > _HELD_MAX:
             raise Refused(
                 f"holds too much at once before byte {self.window.position}, outside the lists"
                 " that are read element by element"

@@ -26,6 +26,7 @@ _OFTEN = 64
 _NUMBERS_MAX = 1 << 28
 _SEEN_MAX = 1 << 16
 _ALWAYS = 1 << 8
+_TEXTS = (str, bytes)
 
 
 def numbers_in(run: bytes) -> list[int]:
@@ -120,9 +121,13 @@ class Memo:
 
     Args:
         fetches: how often each number will be fetched; counted down.
+
+    Attributes:
+        text_bytes: what the texts among them fill.
     """
 
     def __init__(self, fetches: Fetches) -> None:
+        self.text_bytes = 0
         self._counts = fetches.counts
         self._values: dict[int, Any] = {}
         self._numbered = 0
@@ -138,7 +143,10 @@ class Memo:
         """Give a number to a value."""
         self._numbered += 1
         if number < _ALWAYS or (number < len(self._counts) and self._counts[number]):
+            self._forget(number)
             self._values[number] = value
+            if type(value) in _TEXTS:
+                self.text_bytes += value.__sizeof__()
 
     def fetch(self, number: int) -> Any:
         """Return the value of a number, and forget it if that was the last time.
@@ -152,8 +160,14 @@ class Memo:
         if not self.is_kept(number):
             self._counts[number] -= 1
             if not self._counts[number]:
-                del self._values[number]
+                self._forget(number)
         return value
+
+    def _forget(self, number: int) -> None:
+        """Drop the value of a number, if it has one."""
+        value = self._values.pop(number, None)
+        if type(value) in _TEXTS:
+            self.text_bytes -= value.__sizeof__()
 
     def is_kept(self, number: int) -> bool:
         """Tell whether the value of a number is held for good."""

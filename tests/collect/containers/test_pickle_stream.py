@@ -255,6 +255,18 @@ def test_what_fills_memory_is_refused(read, monkeypatch):
         read(b"\x80\x04(" + b"}" * (4 << 20))
 
 
+def test_long_texts_that_are_fetched_much_later_are_too_much(read, monkeypatch):
+    monkeypatch.setattr(pickle_machine, "_HELD_MAX", 16 << 20)
+    texts = [{"a": f"{number:09}" * 10_000} for number in range(300)]
+
+    def twice(elements):
+        return pickle.dumps({"segments": [dict(element) for element in elements * 2]}, 4)
+
+    assert read(twice(texts[:20]))[0]["segments", 0] == texts[:20] * 2
+    with pytest.raises(InputError, match="holds too much at once"):
+        read(twice(texts))
+
+
 def test_a_large_number_of_elements_is_not_too_much(read, monkeypatch):
     monkeypatch.setattr(pickle_machine, "_HELD_MAX", 1 << 23)
     events = [{"a": n, "b": [n]} for n in range(60_000)]
