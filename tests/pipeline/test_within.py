@@ -85,6 +85,7 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "window": ("window", 2, {}),
 }  # fmt: skip
 ELSEWHERE = {
+    "managed_memory": "its input marks uses: test_each_device_is_simulated_for_itself",
     "call_stacks": "its input holds texts of frames: test_call_stacks_of_each_process",
     "touch_from_access": "its inputs are three tables: tests/pipeline/engines/test_dask.py",
 }

@@ -1,0 +1,142 @@
+"""Stage `managed_memory`: what moves between host and device where memory is managed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pasta.errors import ConfigError
+from pasta.pipeline.arguments import Bytes
+from pasta.pipeline.columns import frame, integers, number_groups, require, unsigned
+from pasta.pipeline.frames import mask
+from pasta.pipeline.kernels.namespace import array_namespace
+from pasta.pipeline.kernels.ordering import changes, group_sums, order_by
+from pasta.pipeline.kernels.paging import Moves, Uses, move
+from pasta.pipeline.kernels.ranges import cut_evenly
+from pasta.pipeline.stage import Within, stage
+
+_MOST_PAGES = 64
+_BEYOND, _LARGEST = 1 << 57, 1 << 42
+
+
+@stage("managed_memory", within=Within(lambda given: given["by"]), order="own")
+def managed_memory(
+    uses: pl.DataFrame,
+    *,
+    by: list[str],
+    policy: str,
+    order: list[str],
+    memory: Bytes = Bytes(0),  # noqa: B008 (a plain integer)
+    oversubscription: float = 1.0,
+    page: Bytes = Bytes(65536),  # noqa: B008 (a plain integer)
+    block: Bytes = Bytes(2097152),  # noqa: B008 (a plain integer)
+) -> pl.DataFrame:
+    """Simulate the managed memory of devices: page faults, prefetches and evictions, step by step.
+
+    A page that is used and is not in the memory faults, or is moved ahead by a prefetch. It comes
+    from the host if it was on the device before, or `held` data before; else it is new, and nothing
+    moves. A block goes, with those of its pages that are there, when its place is needed and no
+    other was used longer ago. Of one step the prefetches come first; blocks in order of addresses.
+
+    Args:
+        uses: rows with `address`, `bytes`, `prefetch` and `held` (both bool) and the columns that the
+            arguments name; those whose range is empty, unknown or
+            beyond what a device has (57 bits of addresses, 4 TiB) do not count.
+        by: columns that name a device.
+        policy: column that names what is simulated apart, with the same memory.
+        order: columns that tell a device's steps apart and in which order they come, the first of
+            which weighs most; nulls come first.
+        memory: size of the memory, in whole blocks, at least one; 0: as `oversubscription` says.
+        oversubscription: the blocks of the device that are used, not only prefetched, under any
+            policy, divided by those that its memory holds.
+        page: what is moved in at once; at most 64 in a block.
+        block: what is evicted at once.
+
+    Returns:
+        A row for each step of a policy, with `by`, `policy` and `order`, in their order, and:
+        `used_bytes` (the blocks of the device that are used), `memory_bytes`, `faults`,
+        `fault_bytes`, `prefetch_bytes` (moved in from the host), `new_bytes` (pages that begin to
+        exist), `evictions`, `bytes_out`, `wasted_bytes` (prefetched and evicted unused), and what
+        would be with room for all: `fitting_faults` and `fitting_bytes` (moved in).
+
+    YAML: `{use: managed_memory, from: uses, by: [trace, rank, pid, device], policy: policy, order: [ts, launch_id], memory: 40GB}`
+    """
+    require(uses, ["address", "bytes", "prefetch", "held", policy, *by, *order])
+    if page <= 0 or block % page or block // page > _MOST_PAGES:
+        raise ConfigError(
+            "block", f"must be 1 to {_MOST_PAGES} times a page of {page} bytes, got {block}"
+        )
+    if memory < 0:
+        raise ConfigError("memory", f"must be 0 or more bytes, got {memory}")
+    if not oversubscription > 0:
+        raise ConfigError("oversubscription", f"must be above 0, got {oversubscription}")
+    known = uses.filter(pl.col("address") < _BEYOND, pl.col("bytes").is_between(1, _LARGEST))
+    keys, (steps,) = number_groups([*by, policy, *order], known)
+    _, (devices,) = number_groups(by, known)
+    _, (groups,) = number_groups([*by, policy], known)
+    rows, blocks, pages = _pages(known, page, block)
+    prefetches = mask(known, pl.col("prefetch"))
+    used = _used_blocks(devices[rows], blocks, ~prefetches[rows])
+    held = memory // block if memory else np.ceil(used / oversubscription).astype(np.int64)
+    xp = array_namespace(steps)
+    capacities = xp.maximum(xp.zeros_like(used) + xp.asarray(held), 1)
+    chosen = order_by(steps[rows], (~prefetches[rows]).astype(xp.int64), blocks)
+    rows = rows[chosen]
+    of_group = xp.zeros(int(groups.max()) + 1 if len(groups) else 0, dtype=xp.int64)
+    of_group[groups] = devices
+    walked = Uses(
+        groups[rows],
+        blocks[chosen],
+        pages[chosen],
+        prefetches[rows],
+        mask(known, pl.col("held"))[rows],
+    )
+    moves = move(walked, capacities[of_group])
+    sums = _by_step(moves, walked.prefetches, steps[rows], keys.height, page)
+    of_step = xp.zeros(keys.height, dtype=xp.int64)
+    of_step[steps] = devices
+    sizes = {"used_bytes": used[of_step] * block, "memory_bytes": capacities[of_step] * block}
+    return frame(keys, xp.arange(keys.height), {**sizes, **sums})
+
+
+def _pages(uses: pl.DataFrame, page: int, block: int) -> tuple[Any, Any, Any]:
+    """Return for each block of each use the row of the use, the block, and the mask of its pages."""
+    starts = unsigned(uses, "address")
+    cut = cut_evenly(starts, starts + integers(uses, "bytes").astype(starts.dtype), block)
+    blocks = cut.starts // block
+    full, whole = starts.dtype.type(2**64 - 1), starts.dtype.type(_MOST_PAGES - 1)
+    first, last = cut.starts % block // page, (cut.ends - 1) % block // page
+    return cut.rows, blocks.astype(np.int64), (full >> (whole - last)) & (full << first)
+
+
+def _used_blocks(devices: Any, blocks: Any, used: Any) -> Any:
+    """Return how many blocks of each device are used."""
+    xp = array_namespace(devices)
+    count = int(devices.max()) + 1 if len(devices) else 0
+    devices, blocks = devices[used], blocks[used]
+    order = order_by(devices, blocks)
+    new = changes(devices[order], blocks[order])
+    return group_sums(devices[order], new.astype(xp.int64), count)
+
+
+def _by_step(moves: Moves, prefetches: Any, steps: Any, count: int, page: int) -> dict[str, Any]:
+    """Sum over the uses of each step; pages become bytes."""
+    xp = array_namespace(steps)
+
+    def summed(amounts: Any, of: Any) -> Any:
+        return group_sums(steps, xp.where(of, amounts, 0), count)
+
+    used, anyhow = ~prefetches, xp.ones(len(steps), dtype=bool)
+    return {
+        "faults": summed(moves.absent, used),
+        "fault_bytes": summed(moves.moved, used) * page,
+        "prefetch_bytes": summed(moves.moved, prefetches) * page,
+        "new_bytes": summed(moves.absent - moves.moved, anyhow) * page,
+        "evictions": summed(moves.evictions, anyhow),
+        "bytes_out": summed(moves.out, anyhow) * page,
+        "wasted_bytes": summed(moves.wasted, anyhow) * page,
+        "fitting_faults": summed(moves.first, used),
+        "fitting_bytes": summed(moves.first_moved, anyhow) * page,
+    }
