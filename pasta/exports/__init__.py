@@ -1,0 +1,1 @@
+"""What writes traces in the formats of other programs."""
