@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from pasta.trace_writer import PartWriter
 
 FILE_SECONDS = 1.0
 """How long rows wait before they are in a file that a reader sees."""
+_METRIC = "metric"
 _SENSELESS = "records of accesses that make no sense: left out"
 _UNKNOWN_TEXT = "cells whose text did not arrive: null"
 
@@ -62,6 +64,7 @@ class Receiver:
         self.processes: dict[tuple[int, int], int] = {}
         self.failure = ""
         self.spent_ns = 0
+        self._began = clock()
         self._channel = channel
         self._folder = folder
         self._clock = clock
@@ -155,7 +158,9 @@ class Receiver:
         self._write_accesses(self._accesses.finish)
         self._count_losses()
         self._write(lambda: self._complete(exit_codes))
-        self.spent_ns += time.monotonic_ns() - began
+        completing = time.monotonic_ns() - began
+        self._write(lambda: self._tell_cost(completing))
+        self.spent_ns += completing
         return sorted(self._parts)
 
     def _roll(self) -> None:
@@ -171,7 +176,21 @@ class Receiver:
             losses = Losses("pasta")
             part.finish({"span": live_spans(losses)}, only=["span"])
             part.append("loss", losses.rows(rank, 0))
-            part.finish({"memory": running_totals()})
+            part.finish({"memory": running_totals()}, only=TABLES.keys() - {_METRIC})
+
+    def _tell_cost(self, completing: int) -> None:
+        """Record what receiving and completing took, and count the rows of all."""
+        costs = {"pasta.receive": self.spent_ns, "pasta.complete": completing}
+        common = {"pid": os.getpid(), "device": -1, "launch_id": 0, "unit": "s"}
+        common |= {"ts": self._began, "dur": self._clock() - self._began}
+        for rank in sorted(self._parts)[:1]:
+            rows = [
+                {**common, "rank": rank, "name": name, "value": spent / 1e9}
+                for name, spent in costs.items()
+            ]
+            self._parts[rank].append(_METRIC, pa.Table.from_pylist(rows))
+        for part in self._parts.values():
+            part.finish(only=[_METRIC])
         self.rows = {
             table: sum(part.rows.get(table, 0) for part in self._parts.values()) for table in TABLES
         }

@@ -215,3 +215,16 @@ def test_every_process_that_was_heard_of_is_known(recording):
     recording.now = 77
     recording.receive()
     assert recording.receiver.processes == {(0, PID): 77, (1, PID): 77}
+
+
+def test_what_receiving_cost_is_a_metric_of_this_process(recording):
+    writer = Writer(recording.channel, 2)
+    writer.write("span", SPAN, [(1, 5, 1, 1, 0, "step", "s")])
+    recording.receive()
+    recording.now = 1500
+    trace = recording.finish()
+    rows = trace.scan("metric").sort("name").collect()
+    assert rows["name"].to_list() == ["pasta.complete", "pasta.receive"]
+    assert rows.select("rank", "pid", "ts", "dur", "unit").unique().rows() == [(2, PID, 1000, 500, "s")]  # fmt: skip
+    assert rows["value"].sum() * 1e9 == pytest.approx(recording.receiver.spent_ns, rel=1e-6)
+    assert recording.receiver.rows["metric"] == 2
