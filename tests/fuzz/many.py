@@ -149,6 +149,12 @@ class _Run:
                     worker.process.kill()
             self._tell()
 
+    def end(self) -> None:
+        """End the processes that are left where the run was interrupted."""
+        for worker in self._workers:
+            worker.process.kill()
+            worker.process.join()
+
     def _hear(self, worker: _Worker) -> None:
         """Take a worker's answer and give it more, or start another in place of one that ended."""
         try:
@@ -240,6 +246,7 @@ def main() -> None:
         run = _Run(names, arguments, Path(scratch))
         with contextlib.suppress(KeyboardInterrupt):
             run.run()
+        run.end()
     print(*table(run.tallies), sep="\n")
     print(f"\n{time.monotonic() - started:.0f} s by {arguments.jobs} processes")
     findings = [
