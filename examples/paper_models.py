@@ -78,10 +78,11 @@ def resnet(blocks: tuple[int, ...]) -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Attention whose scores are tensors of their own, as "eager" attention is."""
+    """Attention in one operator, or one whose scores are tensors of their own ("eager")."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fused: bool) -> None:
         super().__init__()
+        self.fused = fused
         self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
         self.value, self.output = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
         self.dropout = nn.Dropout(0.1)
@@ -93,6 +94,9 @@ class Attention(nn.Module):
             part.unflatten(2, (HEADS, WIDTH // HEADS)).transpose(1, 2)
             for part in (query, key, value)
         )
+        if self.fused:
+            mixed = functional.scaled_dot_product_attention(query, key, value, mask)
+            return self.output(mixed.transpose(1, 2).flatten(2))
         scores = query @ key.transpose(2, 3) / math.sqrt(WIDTH / HEADS)
         if mask is not None:
             scores = scores + mask
@@ -112,10 +116,13 @@ class ComposedGelu(nn.Module):
 class Layer(nn.Module):
     """Self-attention, attention to an encoder where there is one, and a perceptron."""
 
-    def __init__(self, gelu: nn.Module, *, norm_first: bool, crossed: bool = False) -> None:
+    def __init__(
+        self, gelu: nn.Module, *, norm_first: bool, crossed: bool = False, fused: bool = False
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
-        self.attention, self.crossed = Attention(), Attention() if crossed else None
+        self.attention = Attention(fused=fused)
+        self.crossed = Attention(fused=fused) if crossed else None
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3 if crossed else 2))
         self.perceptron = nn.Sequential(
             nn.Linear(WIDTH, 4 * WIDTH), gelu, nn.Linear(4 * WIDTH, WIDTH)
@@ -198,7 +205,7 @@ class Gpt2(nn.Module):
 
 
 class Whisper(nn.Module):
-    """Whisper's small encoder and decoder with the loss of its next tokens."""
+    """Whisper's small encoder and decoder, in training with the loss of its next tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,15 +213,17 @@ class Whisper(nn.Module):
             *(nn.Conv1d(80, WIDTH, 3, 1, 1), nn.GELU(), nn.Conv1d(WIDTH, WIDTH, 3, 2, 1), nn.GELU())
         )
         self.places = nn.Parameter(torch.randn(1500, WIDTH))
-        self.encoder = nn.ModuleList(Layer(nn.GELU(), norm_first=True) for _ in range(LAYERS))
+        self.encoder = nn.ModuleList(
+            Layer(nn.GELU(), norm_first=True, fused=True) for _ in range(LAYERS)
+        )
         self.encoder_norm, self.norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.embedding = Embedding(51865, 448)
         self.decoder = nn.ModuleList(
-            Layer(nn.GELU(), norm_first=True, crossed=True) for _ in range(LAYERS)
+            Layer(nn.GELU(), norm_first=True, crossed=True, fused=True) for _ in range(LAYERS)
         )
 
     def forward(self, sound: Tensor) -> Tensor:
-        """Return the mean loss of 148 tokens for each sound of (80, 3000)."""
+        """Return scores of 148 tokens for each sound of (80, 3000), or their mean loss."""
         encoded = self.convolutions(sound).transpose(1, 2) + self.places
         for layer in self.encoder:
             encoded = layer(encoded)
@@ -224,6 +233,8 @@ class Whisper(nn.Module):
         for layer in self.decoder:
             hidden = layer(hidden, mask, encoded)
         scores = self.embedding.logits(self.norm(hidden))
+        if not self.training:
+            return scores
         return functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
 
 
