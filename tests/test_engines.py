@@ -42,6 +42,17 @@ NEEDED = {
     "mem_trace": "access",
     "touch_from_access": "access",
     "memory_timeline": "memory",
+    "allocations": "memory",
+    "allocation_uses": "memory",
+    "peak_objects": "memory",
+    "memory_savings": "memory",
+    "memory_peak": "memory",
+    "allocation_check": "memory",
+    "memory_by_parallelism": "memory",
+    "memory_timeline_diff": "memory",
+    "paged_uses": "touch",
+    "uvm_advisor": "touch",
+    "uvm_simulate": "touch",
     "scaling": "thread",
 }
 

@@ -21,7 +21,13 @@ _MOST_PAGES = 64
 _BEYOND, _LARGEST = 1 << 57, 1 << 42
 
 
-@stage("managed_memory", within=Within(lambda given: given["by"]), order="own")
+def _in_order(
+    rows: pl.LazyFrame, *, by: list[str], policy: str, order: list[str], **_arguments: Any
+) -> pl.LazyFrame:
+    return rows.sort(*by, policy, *order, maintain_order=True)
+
+
+@stage("managed_memory", within=Within(lambda given: given["by"], _in_order), order="own")
 def managed_memory(
     uses: pl.DataFrame,
     *,
