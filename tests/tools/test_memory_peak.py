@@ -18,7 +18,7 @@ def test_the_peak_is_split_by_kind(make_trace):
     """Most is live at 76, in the optimizer."""
     report = pasta.run("memory_peak", trace=make_trace(memory=memory(), span=steps()))
     most = max(range(300), key=lambda moment: sum(live_at(moment).values()))
-    peak = report.tables["facts"].to_dicts()[0]
+    peak = report.tables["highest"].to_dicts()[0]
     assert (peak["ts"], peak["peak_bytes"], peak["device_bytes"]) == (most, 2784, 4096)
     split = report.tables["split"]
     assert dict(split.select("kind", "bytes").rows()) == {
@@ -110,7 +110,7 @@ def test_categories_of_a_recorded_timeline(samples):
     file = samples / "torch_memory" / "hta_memory_timeline.raw.gz"
     report = pasta.run("memory_peak", trace=file)
     rows = dict(report.tables["categories"].select("name", "category_bytes").rows())
-    peak = report.tables["facts"]["peak_bytes"][0]
+    peak = report.tables["highest"]["peak_bytes"][0]
     assert 0.95 * peak < sum(rows.values()) <= peak
     assert max(rows, key=rows.get) == "memory/ACTIVATION"
 
