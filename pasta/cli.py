@@ -260,6 +260,17 @@ def pipeline_list() -> None:
         click.echo(f"{name:<{width}}  {tool.about}")
 
 
+def _list_formats(context: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 (click's)
+    if not wanted:
+        return
+    from pasta.collect.importer import IMPORTERS
+
+    width = max(map(len, IMPORTERS))
+    for name in IMPORTERS:
+        click.echo(f"{name:<{width}}  {IMPORTERS.get(name).format}")
+    context.exit()
+
+
 @cli.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
@@ -278,6 +289,10 @@ def pipeline_list() -> None:
     metavar="N",
     help="Rank of a file, whatever it says itself; once for each file, in the same order.",
 )
+@click.option(
+    "--formats", is_flag=True, expose_value=False, is_eager=True, callback=_list_formats,
+    help="List the formats that files are recognised as, and exit.",
+)  # fmt: skip
 @click.option("--align", is_flag=True, help="Bring the clocks of ranks together: see trace align.")
 def import_command(
     files: Sequence[Path],

@@ -14,6 +14,8 @@ import polars as pl
 
 from pasta.collect.column_map import read_column_map
 from pasta.collect.completing import Part, part_of, rank_in_name
+from pasta.collect.containers.arrow_files import is_arrow_or_parquet
+from pasta.collect.containers.csv_rows import looks_like_csv
 from pasta.collect.gathering import gathered_sources
 from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer
 from pasta.collect.importers.mapped import Mapped
@@ -351,11 +353,20 @@ def _importer_of(source: Source) -> tuple[str, Importer]:
     found = _recognised(source)
     if found is not None:
         return found
-    known = ", ".join(IMPORTERS.get(name).format for name in IMPORTERS)
     if source.folder is not None:
         raise InputError(f"{source.name}: is a folder of no known format; name the files in it")
     start = source.head.lstrip()[:16].decode(errors="replace")
-    raise InputError(f"{source.name}: unknown format (starts with {start!r}); known: {known}")
+    raise InputError(
+        f"{source.name}: unknown format (starts with {start!r}); {_what_to_do(source)};"
+        f" the {len(list(IMPORTERS))} known formats: pasta import --formats"
+    )
+
+
+def _what_to_do(source: Source) -> str:
+    """Return what may help with a file of no known format."""
+    if is_arrow_or_parquet(source.head) or looks_like_csv(source.head):
+        return "of a table of rows say what its columns are: --map MAP.yaml"
+    return "name a file that a profiler wrote"
 
 
 def _recognised(source: Source) -> tuple[str, Importer] | None:

@@ -39,6 +39,7 @@ def write(path, content):
         ("empty.json.gz", gzip.compress(b""), "empty"),
         ("a.yaml", b"version: 1\ntool: x\n", "unknown format (starts with 'version: 1"),
         ("a.bin", bytes(range(200)), "unknown format"),
+        ("a.csv", b"begin,name\n1,x\n", "say what its columns are: --map MAP.yaml"),
         ("a.json", b'"just text"', "unknown format"),
         ("package.json", b'{"name": "x", "dependencies": []}', "JSON without 'traceEvents'"),
         ("a.json", b"{}", "JSON without 'traceEvents'"),

@@ -29,6 +29,15 @@ _CUT_ROW = "last row, in which the file is cut: left out"
 _UNREADABLE = "row that is no CSV: left out"
 
 
+def looks_like_csv(head: bytes) -> bool:
+    """Tell whether the first two lines are text with the same number of fields, two or more."""
+    lines = head.removeprefix(_BYTE_ORDER_MARK).split(b"\n", 2)[:2]
+    if b"\0" in head or len(lines) < 2:
+        return False
+    counts = [[line.count(mark.encode()) for mark in _DELIMITERS] for line in lines]
+    return any(first == second > 0 for first, second in zip(*counts, strict=True))
+
+
 class CsvRows:
     """The rows of a table whose first line names its columns.
 
