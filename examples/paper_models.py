@@ -80,9 +80,10 @@ def resnet(blocks: tuple[int, ...]) -> nn.Module:
 class Attention(nn.Module):
     """Attention in one operator, or one whose scores are tensors of their own ("eager")."""
 
-    def __init__(self, *, fused: bool) -> None:
+    fused = False
+
+    def __init__(self) -> None:
         super().__init__()
-        self.fused = fused
         self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
         self.value, self.output = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
         self.dropout = nn.Dropout(0.1)
@@ -116,13 +117,10 @@ class ComposedGelu(nn.Module):
 class Layer(nn.Module):
     """Self-attention, attention to an encoder where there is one, and a perceptron."""
 
-    def __init__(
-        self, gelu: nn.Module, *, norm_first: bool, crossed: bool = False, fused: bool = False
-    ) -> None:
+    def __init__(self, gelu: nn.Module, *, norm_first: bool, crossed: bool = False) -> None:
         super().__init__()
         self.norm_first = norm_first
-        self.attention = Attention(fused=fused)
-        self.crossed = Attention(fused=fused) if crossed else None
+        self.attention, self.crossed = Attention(), Attention() if crossed else None
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3 if crossed else 2))
         self.perceptron = nn.Sequential(
             nn.Linear(WIDTH, 4 * WIDTH), gelu, nn.Linear(4 * WIDTH, WIDTH)
@@ -205,7 +203,7 @@ class Gpt2(nn.Module):
 
 
 class Whisper(nn.Module):
-    """Whisper's small encoder and decoder, in training with the loss of its next tokens."""
+    """Whisper's small encoder and decoder with the loss of its next tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,17 +211,15 @@ class Whisper(nn.Module):
             *(nn.Conv1d(80, WIDTH, 3, 1, 1), nn.GELU(), nn.Conv1d(WIDTH, WIDTH, 3, 2, 1), nn.GELU())
         )
         self.places = nn.Parameter(torch.randn(1500, WIDTH))
-        self.encoder = nn.ModuleList(
-            Layer(nn.GELU(), norm_first=True, fused=True) for _ in range(LAYERS)
-        )
+        self.encoder = nn.ModuleList(Layer(nn.GELU(), norm_first=True) for _ in range(LAYERS))
         self.encoder_norm, self.norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.embedding = Embedding(51865, 448)
         self.decoder = nn.ModuleList(
-            Layer(nn.GELU(), norm_first=True, crossed=True, fused=True) for _ in range(LAYERS)
+            Layer(nn.GELU(), norm_first=True, crossed=True) for _ in range(LAYERS)
         )
 
     def forward(self, sound: Tensor) -> Tensor:
-        """Return scores of 148 tokens for each sound of (80, 3000), or their mean loss."""
+        """Return the mean loss of 148 tokens for each sound of (80, 3000)."""
         encoded = self.convolutions(sound).transpose(1, 2) + self.places
         for layer in self.encoder:
             encoded = layer(encoded)
@@ -233,8 +229,6 @@ class Whisper(nn.Module):
         for layer in self.decoder:
             hidden = layer(hidden, mask, encoded)
         scores = self.embedding.logits(self.norm(hidden))
-        if not self.training:
-            return scores
         return functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
 
 
@@ -270,7 +264,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batch", type=int, help="in place of the paper's batch size")
     parser.add_argument("--train", action="store_true", help="forward, backward and a step of SGD")
+    parser.add_argument("--fused", action="store_true", help="attention in one operator")
     given = parser.parse_args()
+    Attention.fused = given.fused
     workload = WORKLOADS[given.model]
     if given.batch:
         shape = (given.batch, *workload.shape[1:])
