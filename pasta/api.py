@@ -33,6 +33,7 @@ from pasta.trace import Trace
 from pasta.trace_sql import query_trace
 
 if TYPE_CHECKING:
+    from pasta.exports.exporter import Exported
     from pasta.trace_align import Aligned
     from pasta.trace_combine import Combined
     from pasta.trace_join import Joined
@@ -405,6 +406,29 @@ def merge(traces: Sequence[TraceLike], out: str | Path, *, renumber: bool = Fals
     except OSError as error:
         raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     return replace(merged, notes=clock_warnings(Trace.open(merged.path)))
+
+
+def export(trace: TraceLike, to: str, out: str | Path) -> Exported:
+    """Write a trace in the format of another program; see docs/exporting.md.
+
+    Args:
+        trace: the trace, or a file that can be imported.
+        to: name of the format.
+        out: the file or folder to write or, of `otlp`, the address of a collector.
+
+    Returns:
+        How many rows of each table were written, and what could not be written whole.
+
+    Raises:
+        PastaError: there is no such format, or the trace lacks what it is made of.
+    """
+    from pasta.exports.exporter import EXPORTERS
+
+    write = EXPORTERS.get(to)
+    try:
+        return write(_as_trace(trace), str(out))
+    except OSError as error:
+        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
 
 
 def sql(trace: TraceLike, query: str) -> pl.DataFrame:

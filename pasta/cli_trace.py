@@ -82,6 +82,32 @@ def trace_align(path: str, out: Path, form: str) -> None:
     print_report(api.align(path, out), form)
 
 
+@trace.command("export")
+@click.argument("path", metavar="DIR|FILE")
+@click.option("--to", required=True, metavar="FORMAT", help="See docs/exporting.md.")
+@click.option("-o", "--out", required=True, help="File, new folder, or address of a collector.")
+def trace_export(path: str, to: str, out: str) -> None:
+    """Write a trace in a FORMAT of other programs.
+
+    \b
+      perfetto    Perfetto's protobuf, for ui.perfetto.dev
+      chrome      Chrome's JSON, as PyTorch's profiler writes it
+      otlp        OpenTelemetry spans: a file, or http://host:4318/v1/traces
+      speedscope  samples and spans of threads, for speedscope.app
+      folded      collapsed stacks of samples, else of spans
+      csv, arrow  a file for each table, in a new folder
+      nvbit       raw accesses as NVBit's mem_trace prints them
+    """  # noqa: D301 (\b keeps click from wrapping)
+    from pasta import api
+
+    exported = api.export(path, to, out)
+    tables = ", ".join(f"{table} {count:,}" for table, count in exported.rows.items() if count)
+    click.echo(f"exported to {out} ({tables or 'nothing'})")
+    for reason, count in exported.losses.items():
+        if count:
+            click.echo(f"{count:,} {reason}")
+
+
 @trace.command("schema")
 @click.argument("tables", nargs=-1)
 def trace_schema(tables: Sequence[str]) -> None:

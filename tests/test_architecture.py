@@ -51,10 +51,11 @@ FORBIDDEN = {
     "trace_align": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_sql": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "trace_join": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
+    "exports": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "yaml_text": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
     "nesting": ["pasta.collect", "pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
-    "collect": ["pasta.pipeline", "pasta.tools", "pasta.api", "pasta.cli"],
-    "pipeline": ["pasta.collect", "pasta.tools", "pasta.api", "pasta.cli"],
+    "collect": ["pasta.pipeline", "pasta.exports", "pasta.tools", "pasta.api", "pasta.cli"],
+    "pipeline": ["pasta.collect", "pasta.exports", "pasta.tools", "pasta.api", "pasta.cli"],
     "tools": ["pasta.collect", "pasta.pipeline.engines", "pasta.api", "pasta.cli"],
     "api": ["pasta.cli"],
 }

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pasta.errors import InputError
+from pasta.exports.exporter import Exported, exporter
 from pasta.trace import Trace, empty_table
 
 LANES = 32
@@ -78,6 +79,15 @@ def write_nvbit(
                 file.write(_launch_line(number, kernel))
                 file.writelines(_lines(rows.filter(launch_id=launch), number, kernel))
     return counts
+
+
+@exporter("nvbit")
+def export_nvbit(trace: Trace, out: str) -> Exported:
+    """Write the raw accesses of a trace of one process as lines of NVBit's `mem_trace`."""
+    counts = write_nvbit(trace, Path(out))
+    exported = Exported(Counter(access=counts.pop("written")))
+    exported.losses.update({f"accesses left out: {reason}": n for reason, n in counts.items()})
+    return exported
 
 
 _UNTOLD: dict[str, Any] = {"name": "unknown"}
