@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -68,6 +68,25 @@ class Within:
     renumbers: bool = False
 
 
+@dataclass(frozen=True)
+class Sliced:
+    """How a stage that gives the disjoint intervals of groups works on slices of time.
+
+    It has the arguments `by`, `start` and `duration`, and its result these columns. The law, tested
+    for every stage that has one: where intervals are cut at the borders of slices, the results of
+    all slices, rejoined there as `pasta.pipeline.time_slices` does, are `stage(all)`.
+
+    Attributes:
+        flags: arguments -> the other columns, bools that are false where nothing lasts.
+        fills: whether a group's intervals follow each other without gaps.
+        applies: arguments -> whether they allow slicing.
+    """
+
+    flags: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _arguments: ()
+    fills: bool = False
+    applies: Callable[[Mapping[str, Any]], bool] = lambda _arguments: True
+
+
 PROCESS = ("trace", "rank", "pid")
 """Columns that name a process, within which ids are unique."""
 
@@ -110,6 +129,7 @@ class Stage:
     row_wise: Callable[[Mapping[str, Any]], bool]
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None
     within: Within | None = None
+    sliced: Sliced | None = None
     order: Order = "kept"
     on_device: Callable[..., Any] | None = None
 
@@ -145,6 +165,7 @@ def stage(
     merge: Merge | None = None,
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None,
     within: Within | None = None,
+    sliced: Sliced | None = None,
     order: Order = "kept",
     on_device: Callable[..., pl.DataFrame] | None = None,
 ) -> Callable[[Function], Function]:
@@ -158,6 +179,7 @@ def stage(
         needs: arguments -> the only columns that an array stage reads from its inputs, where it
             does not carry the others on, so that no more is run in front of it.
         within: how it works on parts that do not cut its keys, if it does.
+        sliced: how it works on slices of time, if it does.
         order: of the result: `kept` follows the first input (or all of them, under one another),
             `own` is defined by the stage alone.
         on_device: array code for a GPU, which declines the stage's plan; it gives the same rows.
@@ -166,7 +188,12 @@ def stage(
     def register(function: Function) -> Function:
         described = _describe(name, function, row_wise=row_wise, merge=merge)
         complete = dataclasses.replace(
-            described, needs=needs, within=within, order=order, on_device=on_device
+            described,
+            needs=needs,
+            within=within,
+            sliced=sliced,
+            order=order,
+            on_device=on_device,
         )
         STAGES.add(name, complete)
         return function

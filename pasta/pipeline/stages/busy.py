@@ -6,13 +6,14 @@ import polars as pl
 
 from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups, sorted_pieces
 from pasta.pipeline.kernels.intervals import complement, union
-from pasta.pipeline.stage import Within, stage
+from pasta.pipeline.stage import Sliced, Within, stage
 
 
 @stage(
     "busy",
     needs=lambda given: [*given["by"], given["start"], given["duration"]],
     within=Within(lambda given: given["by"], sorted_pieces),
+    sliced=Sliced(applies=lambda given: not given["gaps"]),
     order="own",
 )
 def busy(

@@ -16,7 +16,7 @@ from pasta.pipeline.columns import (
 from pasta.pipeline.frames import mask
 from pasta.pipeline.kernels.intervals import coverage as cut
 from pasta.pipeline.kernels.intervals import union
-from pasta.pipeline.stage import Within, stage
+from pasta.pipeline.stage import Sliced, Within, stage
 
 MOST_KINDS = 62
 
@@ -25,6 +25,7 @@ MOST_KINDS = 62
     "coverage",
     needs=lambda given: [*given["by"], given["kind"], given["start"], given["duration"]],
     within=Within(lambda given: given["by"], sorted_pieces),
+    sliced=Sliced(flags=lambda given: given["kinds"], fills=True),
     order="own",
 )
 def coverage(

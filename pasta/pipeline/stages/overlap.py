@@ -8,13 +8,14 @@ import polars as pl
 
 from pasta.pipeline.columns import frame, intervals_of, lasting, number_groups, sorted_pieces
 from pasta.pipeline.kernels.intervals import coverage, union
-from pasta.pipeline.stage import Within, stage
+from pasta.pipeline.stage import Sliced, Within, stage
 
 
 @stage(
     "overlap",
     needs=lambda given: [*given["by"], given["start"], given["duration"]],
     within=Within(lambda given: given["by"], sorted_pieces),
+    sliced=Sliced(),
     order="own",
 )
 def overlap(
