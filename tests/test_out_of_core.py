@@ -1,4 +1,4 @@
-"""Peak memory does not grow with the rows of a trace where a tool's graph is mergeable."""
+"""Peak memory does not grow with the rows of a trace where a graph is mergeable or runs on slices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def peak():
 if __name__ == "__main__":
     tool, trace, name, result, column = sys.argv[1:]
     config, graph = api.check(tool)
-    with CpuEngine() if name == "cpu" else DaskEngine(1) as engine:
+    with CpuEngine(slice_rows=1 << 19) if name == "cpu" else DaskEngine(1) as engine:
         rows = run_graph(config, graph, [Source("t", Trace.open(trace))], engine)[result]
         peaks = [peak(), *(engine.client.run(peak).values() if name == "dask" else ())]
     print(max(peaks), rows[column].sum())
@@ -116,3 +116,25 @@ def test_work_within_ranks_takes_no_more_for_more_ranks(tmp_path):
         peaks[ranks], busy = peak(trace, "dask", "device_time", ("devices", "busy_ns"))
         assert busy == sum(int(kernels(rank, rows)["dur"].sum()) for rank in range(ranks))
     assert peaks[many] < 1.35 * peaks[few]
+
+
+def test_slices_of_time_keep_one_large_rank_from_filling_memory(tmp_path):
+    """At once, each kernel of a rank takes some 240 bytes; slice after slice a fraction of that."""
+    rows, few, many = ROWS // 4, 3, 12
+    traces = {files: trace_of(tmp_path / str(files)) for files in (few, many)}
+    total = 0
+    for number in range(many):
+        file = Path("kernel") / f"{number:06d}.parquet"
+        part = kernels(0, rows).with_columns(
+            pl.col("ts") + number * rows * 100, pl.col("launch_id") + number * rows
+        )
+        total += int(part["dur"].sum())
+        write(traces[many] / file, part)
+        if number < few:
+            (traces[few] / file).parent.mkdir(exist_ok=True)
+            os.link(traces[many] / file, traces[few] / file)
+    peaks = {}
+    for files, trace in traces.items():
+        peaks[files], busy = peak(trace, "cpu", "device_time", ("devices", "busy_ns"))
+        assert busy == total * files // many
+    assert peaks[many] - peaks[few] < (many - few) * rows * 120

@@ -46,6 +46,11 @@ class Placement:
         return (*self.shipped, *self.combined)
 
     @property
+    def sharded(self) -> set[str]:
+        """The nodes that run on shards of whole ranks, or leave a state on any."""
+        return {name for name, place in self.places.items() if place in ("ranks", "combined")}
+
+    @property
     def by_rank(self) -> bool:
         """Whether the shards must not cut ranks."""
         return "ranks" in self.places.values()
@@ -123,12 +128,12 @@ def _lasting_keys(graph: Graph) -> dict[str, set[str]]:
             for key in SHARD_KEYS
             if key in schemas[name]
             and all(key in lasting[source] for source in node.sources)
-            and not _redefines(node, key)
+            and not redefines(node, key)
         }
     return lasting
 
 
-def _redefines(node: Node, column: str) -> bool:
+def redefines(node: Node, column: str) -> bool:
     """Whether a node's arguments may name a new column that takes the place of `column`.
 
     What is row-wise may keep it under its own name; elsewhere `columns` come from another input.

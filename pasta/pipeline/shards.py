@@ -1,12 +1,12 @@
-"""The rows of a graph's inputs cut into shards: by trace, rank, file and row group.
+"""The rows of a graph's inputs cut into shards: by trace, rank, file, row group and time.
 
 A shard says which rows of which files it has; whoever runs it reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pasta.pipeline.graph import Graph, empty_input, with_trace_column
 from pasta.pipeline.pruning import TIME, Bounds, chosen_ranks, rank_conditions, time_bounds
 from pasta.pipeline.run import Source, chosen_sources
+from pasta.pipeline.time_slices import TimeSlice, equal_slices
 from pasta.trace import scan_files
 
 _ALWAYS: Bounds = (float("-inf"), float("inf"))
@@ -42,9 +43,15 @@ class Piece:
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of the rows of each input; of an input that it does not name, none."""
+    """A part of the rows of each input; of an input that it does not name, none.
+
+    Attributes:
+        pieces: input -> its rows.
+        times: what of the intervals among them it has; `None`: all.
+    """
 
     pieces: Mapping[str, Sequence[Piece]]
+    times: TimeSlice | None = None
 
     @property
     def rows(self) -> int:
@@ -68,6 +75,7 @@ class _File:
         groups: rows of each row group.
         ranks: smallest and largest rank; `None` where unknown.
         times: smallest and largest `ts` of each row group; all numbers where unknown.
+        longest: largest `dur`; infinite where unknown.
     """
 
     trace: str
@@ -76,6 +84,7 @@ class _File:
     groups: tuple[int, ...]
     ranks: tuple[int, int] | None
     times: tuple[Bounds, ...]
+    longest: float
 
     @property
     def rows(self) -> int:
@@ -141,6 +150,36 @@ class ShardedInputs:
                 bundle[name] = [*bundle.get(name, ()), *pieces]
         return [*shards, Shard(bundle)] if Shard(bundle).rows else shards
 
+    def by_time(self, rows: int, timed: Collection[str], *, by_rank: bool) -> list[Shard]:
+        """Cut into slices of time in which about `rows` intervals of the inputs `timed` begin.
+
+        With `by_rank` they are slices of whole ranks, of which several are in one where they have
+        few rows. Other inputs are in every slice, whole. Where no times are known, nothing is cut.
+        """
+        whole = Shard(
+            {name: [_whole(file) for file in files] for name, files in self._files.items()}
+        )
+        shards = self.by_rank(rows) if by_rank else [whole]
+        return [part for shard in shards for part in self._slices(shard, rows, timed)]
+
+    def _slices(self, shard: Shard, rows: int, timed: Collection[str]) -> list[Shard]:
+        held = {piece.file for name in timed for piece in shard.pieces.get(name, ())}
+        files = {file.file: file for name in timed for file in self._files[name]}
+        groups = [
+            (first, last, size)
+            for path in held
+            for (first, last), size in zip(files[path].times, files[path].groups, strict=True)
+        ]
+        longest = max((files[path].longest for path in held), default=0)
+        if sum(size for _, _, size in groups) <= rows:
+            return [shard]
+        slices = equal_slices(groups, longest, rows)
+        return [replace(shard, times=times) for times in slices] or [shard]
+
+    def rows(self, names: Iterable[str]) -> int:
+        """Return how many rows the inputs `names` have together."""
+        return sum(file.rows for name in names for file in self._files[name])
+
     @property
     def ranks(self) -> int:
         """In how many parts that share no rank the inputs can be cut."""
@@ -166,7 +205,7 @@ def _described(source: Source, file: Path) -> _File:
     groups = tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
     folder = (str(source.trace.path), str(file.parent.parent))
     times = tuple(span or _ALWAYS for span in _extremes(footer, TIME))
-    return _File(source.name, folder, file, groups, _ranks(footer), times)
+    return _File(source.name, folder, file, groups, _ranks(footer), times, _longest(footer))
 
 
 def _ranks(footer: pq.FileMetaData) -> tuple[int, int] | None:
@@ -178,14 +217,29 @@ def _ranks(footer: pq.FileMetaData) -> tuple[int, int] | None:
     return min(low for low, _ in known), max(high for _, high in known)
 
 
+def _longest(footer: pq.FileMetaData) -> float:
+    """Return the largest duration in a file, from its statistics; infinite where one lacks them."""
+    longest: float = 0
+    for statistics in _statistics(footer, "dur"):
+        if statistics is not None and statistics.has_min_max:
+            longest = max(longest, int(statistics.max))  # type: ignore[arg-type]
+        elif statistics is None or statistics.num_values != 0:
+            longest = float("inf")
+    return longest
+
+
+def _statistics(footer: pq.FileMetaData, column: str) -> Iterator[pq.Statistics | None]:
+    """Yield what each row group tells of a column, where it tells anything."""
+    columns = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    for place in range(footer.num_row_groups):
+        group = footer.row_group(place)
+        yield group.column(columns.index(column)).statistics if column in columns else None
+
+
 def _extremes(footer: pq.FileMetaData, column: str) -> list[tuple[int, int] | None]:
     """Return the least and the largest value of a column in each row group, where it has no null."""
-    columns = [footer.schema.column(place).path for place in range(footer.num_columns)]
     found: list[tuple[int, int] | None] = []
-    for place in range(footer.num_row_groups):
-        known = column in columns
-        group = footer.row_group(place)
-        statistics = group.column(columns.index(column)).statistics if known else None
+    for statistics in _statistics(footer, column):
         if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
             found.append(None)
         else:

@@ -51,7 +51,7 @@ class AutoEngine(Engine):
         sources: Sequence[Source],
         wanted: Sequence[str],
     ) -> dict[str, pl.DataFrame] | None:
-        """Run a whole graph on the GPU where that pays; `None` leaves it to the CPU."""
+        """Run a whole graph on the GPU where that pays; else on the CPU."""
         reason = self._without_gpu() or _too_small(input_bytes(graph, sources))
         if reason is None:
             engine = self._gpu(self._options)
@@ -66,7 +66,7 @@ class AutoEngine(Engine):
                     self.notes += engine.notes
                     return found
         self.notes.append(f"engine cpu: {reason}")
-        return None
+        return self._cpu.run(config, graph, sources, wanted)
 
 
 def _too_small(size: int) -> str | None:

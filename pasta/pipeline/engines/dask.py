@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,12 +21,14 @@ from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask_run import ShardRun
-from pasta.pipeline.engines.shard_tasks import Work
+from pasta.pipeline.engines.shard_tasks import Frames, Work
+from pasta.pipeline.engines.slice_tasks import SliceWork
 from pasta.pipeline.engines.timings import Timings
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.placement import Placement, place
 from pasta.pipeline.run import Source, input_tables
 from pasta.pipeline.shards import Shard, ShardedInputs
+from pasta.pipeline.slicing import Slicing, cut_slices, find_slicing
 
 SHARD_ROWS = 1 << 20
 """Rows of a shard: enough that a task's overhead does not count, few enough for any worker."""
@@ -87,29 +89,45 @@ class DaskEngine(Engine):
         tables = input_tables(config, graph, sources)
         timings = Timings(self.client, self._timings, config.name) if self._timings else None
         placement, shards = self._cut(graph, sources, wanted)
-        if not placement.targets:
+        slicing, slices = self._slices(graph, sources, wanted, placement)
+        if not placement.targets and slicing is None:
             rest = "; no timings are written" if timings else ""
             self.notes.append(f"dask: no stage works on shards; all ran in the caller{rest}")
             return None
-        work = Work(graph, placement)
-        shard_run = ShardRun(self.client, work, timings.topic if timings else None)
-        rows, states = shard_run.run(shards)
+        topic = timings.topic if timings else None
+        if slicing is not None:
+            sliced = SliceWork(graph, slicing)
+            shard_run = ShardRun(self.client, sliced, topic)
+            tables |= sliced.results(*shard_run.run(slices))
+            self._say(graph, placement, len(slices), "of time", slicing.nodes)
+        else:
+            work = Work(graph, placement)
+            shard_run = ShardRun(self.client, work, topic)
+            tables |= self._results(work, *shard_run.run(shards))
+            unit = "of whole ranks" if placement.by_rank else "of rows"
+            self._say(graph, placement, len(shards), unit)
         if timings:
             timings.take_tasks(shard_run.keys)
-        empty = graph.unsorted_plan(Shard({}).tables(graph), _sources_of(work), self.collect)
-        for name in placement.shipped:
-            found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
-            tables[name] = work.gathered(name, found)
-        for name in placement.combined:
-            node = graph.nodes[name]
-            nothing = work.merge(name).partial(empty[node.sources[0]], **node.arguments)
-            tables[name] = work.final(name, states[name].lazy() if name in states else nothing)
-        self._say(graph, placement, len(shards))
         plans = graph.plan(tables, wanted, self.collect)
         results = dict(zip(plans, self.collect(list(plans.values())), strict=True))
         if timings:
             timings.write()
         return results
+
+    def _results(
+        self, work: Work, rows: Mapping[str, Sequence[pl.DataFrame]], states: Frames
+    ) -> dict[str, pl.LazyFrame]:
+        """Return the rows of the nodes that run on shards, from what all shards left."""
+        graph, placement = work.graph, work.placement
+        empty = graph.unsorted_plan(Shard({}).tables(graph), _sources_of(work), self.collect)
+        tables = {}
+        for name in placement.shipped:
+            found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
+            tables[name] = work.gathered(name, found)
+        for name in placement.combined:
+            nothing = work.partial(name, empty[graph.nodes[name].sources[0]])
+            tables[name] = work.final(name, states[name].lazy() if name in states else nothing)
+        return tables
 
     def _cut(
         self, graph: Graph, sources: Sequence[Source], wanted: Sequence[str]
@@ -122,18 +140,40 @@ class DaskEngine(Engine):
             return placement, inputs.by_rank(self._shard_rows)
         return placement, inputs.by_rows(self._shard_rows)
 
+    def _slices(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        placement: Placement,
+    ) -> tuple[Slicing | None, list[Shard]]:
+        """Cut slices of time where a rank is larger than a shard and other shards do no more."""
+        slicing = find_slicing(graph, wanted)
+        if slicing is None or not placement.sharded <= slicing.nodes:
+            return None, []
+        slices = cut_slices(graph, sources, slicing, self._shard_rows)
+        return (slicing, slices) if any(part.times for part in slices) else (None, [])
+
     @staticmethod
     def _is_read(graph: Graph, name: str, wanted: Sequence[str]) -> bool:
         return any(name in graph.above(node) for node in wanted if node in graph.nodes)
 
-    def _say(self, graph: Graph, placement: Placement, shards: int) -> None:
+    def _say(
+        self,
+        graph: Graph,
+        placement: Placement,
+        shards: int,
+        unit: str,
+        sliced: Collection[str] = (),
+    ) -> None:
         """Note how the graph ran: shards, workers, and what forced the rest into one place."""
         workers = len(self.client.scheduler_info()["workers"])
-        unit = "of whole ranks" if placement.by_rank else "of rows"
         forced = dict.fromkeys(
             placement.obstacles[name]
             for name in placement.obstacles
-            if placement.obstacles[name] == name and graph.nodes[name].kind != "row-wise"
+            if placement.obstacles[name] == name
+            and name not in sliced
+            and graph.nodes[name].kind != "row-wise"
         )
         rest = f"; the caller ran {', '.join(forced)}, which need all rows" if forced else ""
         self.notes.append(

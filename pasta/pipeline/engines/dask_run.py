@@ -8,7 +8,14 @@ from typing import Any
 import polars as pl
 
 from pasta.errors import EngineError, PastaError
-from pasta.pipeline.engines.shard_tasks import Frames, Work, combine_states, packed, part, run_shard
+from pasta.pipeline.engines.shard_tasks import (
+    Frames,
+    ShardWork,
+    combine_states,
+    packed,
+    part,
+    run_shard,
+)
 from pasta.pipeline.shards import Shard
 
 FAN_IN = 8
@@ -39,12 +46,12 @@ class ShardRun:
         keys: the tasks that were submitted.
     """
 
-    def __init__(self, client: Any, work: Work, topic: str | None = None) -> None:
+    def __init__(self, client: Any, work: ShardWork, topic: str | None = None) -> None:
         self.keys: set[str] = set()
         self._client = client
         self._topic = topic
         self._work = packed(work)
-        self._has_states = bool(work.placement.combined)
+        self._has_states = bool(work.combined)
         self._rows: dict[int, Frames] = {}
         self._waiting: dict[Any, int] = {}
         self._levels: list[list[Any]] = [[]]
@@ -82,7 +89,7 @@ class ShardRun:
             self._take_finished()
 
     def _submit(self, place: int, shard: Shard) -> None:
-        result = self._task(run_shard, self._work, shard, self._topic)
+        result = self._task(run_shard, self._work, shard, place, self._topic)
         self._waiting[self._task(part, result, 0, priority=1)] = place
         if self._has_states:
             self._add_state(self._task(part, result, 1, priority=1), level=0)

@@ -6,7 +6,8 @@ These functions run in processes of a cluster, on what they are given and nothin
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,11 +24,79 @@ Frames = dict[str, pl.DataFrame]
 
 
 @dataclass(frozen=True)
-class Work:
-    """The part of a graph that runs on shards."""
+class ShardWork(ABC):
+    """What of a graph runs on each shard."""
 
     graph: Graph
+
+    @property
+    @abstractmethod
+    def combined(self) -> tuple[str, ...]:
+        """The nodes of which each shard leaves a state."""
+
+    @abstractmethod
+    def run(self, shard: Shard, place: int, topic: str | None) -> tuple[Frames, Frames]:
+        """Return the rows and the states that the shard with this number leaves, by node.
+
+        With a `topic`, what is read is read before the rest runs, and when is logged under it.
+        """
+
+    def tables(self, shard: Shard, topic: str | None) -> dict[str, pl.LazyFrame]:
+        """Return the rows of each input; with a `topic`, workers log under it when they read."""
+        tables = shard.tables(self.graph)
+        if topic is not None:
+            tables |= {name: timed_reading(tables[name], topic) for name in shard.pieces}
+        return tables
+
+    def merge(self, name: str) -> Merge:
+        """Return how the states of a combined node come together."""
+        merge = self.graph.nodes[name].stage.merge
+        if merge is None:
+            raise EngineError(f"stage '{name}' is not mergeable")
+        return merge
+
+    def partial(self, name: str, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the state of a combined node from some of its source's rows."""
+        return self.merge(name).partial(rows, **self.graph.nodes[name].arguments)
+
+    def combine(self, states: Sequence[Frames]) -> Frames:
+        """Return one state for each node that any of `states` has one of."""
+        names = list(dict.fromkeys(name for held in states for name in held))
+        plans = []
+        for name in names:
+            parts = pl.concat([held[name].lazy() for held in states if name in held])
+            plans.append(self.merge(name).combine(parts, **self.graph.nodes[name].arguments))
+        return dict(zip(names, collect(plans), strict=True))
+
+    def final(self, name: str, state: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the rows of a combined node from its combined state."""
+        return self.merge(name).final(state, **self.graph.nodes[name].arguments)
+
+
+@dataclass(frozen=True)
+class Work(ShardWork):
+    """The part of a graph that runs on shards of rows or of whole ranks."""
+
     placement: Placement
+
+    @property
+    def combined(self) -> tuple[str, ...]:
+        """The nodes of which each shard leaves a state."""
+        return self.placement.combined
+
+    def run(self, shard: Shard, place: int, topic: str | None) -> tuple[Frames, Frames]:
+        """Return the rows of the shipped nodes and the states of the combined ones."""
+        del place
+        targets = self.reached(shard.pieces)
+        shipped = [name for name in targets if name in self.placement.shipped]
+        combined = [name for name in targets if name in self.placement.combined]
+        sources = {name: self.graph.nodes[name].sources[0] for name in combined}
+        tables = self.tables(shard, topic)
+        plans = self.graph.unsorted_plan(tables, [*shipped, *sources.values()], collect)
+        states = [self.partial(name, plans[source]) for name, source in sources.items()]
+        frames = collect([*(plans[name] for name in shipped), *states])
+        rows = dict(zip(shipped, frames, strict=False))
+        return rows, dict(zip(combined, frames[len(shipped) :], strict=True))
 
     def reached(self, names: Iterable[str]) -> list[str]:
         """Return the targets that rows of any of the inputs `names` can reach."""
@@ -38,17 +107,6 @@ class Work:
             if inputs.intersection(self.graph.above(target))
         ]
 
-    def merge(self, name: str) -> Merge:
-        """Return how the states of a combined node come together."""
-        merge = self.graph.nodes[name].stage.merge
-        if merge is None:
-            raise EngineError(f"stage '{name}' is not mergeable")
-        return merge
-
-    def final(self, name: str, state: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the rows of a combined node from its combined state."""
-        return self.merge(name).final(state, **self.graph.nodes[name].arguments)
-
     def gathered(self, name: str, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Return the rows of a shipped node from those of all shards under one another."""
         node = self.graph.nodes[name]
@@ -58,51 +116,28 @@ class Work:
         return within.gather(rows, **node.arguments)
 
 
-def packed(work: Work) -> bytes:
+def packed(work: ShardWork) -> bytes:
     """Return work as bytes, which the scheduler need not look into for each task."""
     return pickle.dumps(work)
 
 
 @lru_cache(maxsize=2)
-def unpacked(work: bytes) -> Work:
+def unpacked(work: bytes) -> ShardWork:
     """Return work from bytes; a worker does so once."""
-    found: Work = pickle.loads(work)  # noqa: S301 (from the caller, by way of the scheduler)
+    found: ShardWork = pickle.loads(work)  # noqa: S301 (from the caller, by way of the scheduler)
     return found
 
 
-def run_shard(work_bytes: bytes, shard: Shard, topic: str | None = None) -> tuple[Frames, Frames]:
-    """Return the rows of the shipped nodes and the states of the combined ones, of one shard.
-
-    With a `topic`, its inputs are read before the rest runs, and when is logged under it.
-    """
-    work = unpacked(work_bytes)
-    graph, placement = work.graph, work.placement
-    targets = work.reached(shard.pieces)
-    shipped = [name for name in targets if name in placement.shipped]
-    combined = [name for name in targets if name in placement.combined]
-    sources = {name: graph.nodes[name].sources[0] for name in combined}
-    tables = shard.tables(graph)
-    if topic is not None:
-        tables |= {name: timed_reading(tables[name], topic) for name in shard.pieces}
-    plans = graph.unsorted_plan(tables, [*shipped, *sources.values()], collect)
-    states = [
-        work.merge(name).partial(plans[source], **graph.nodes[name].arguments)
-        for name, source in sources.items()
-    ]
-    frames = collect([*(plans[name] for name in shipped), *states])
-    rows = dict(zip(shipped, frames, strict=False))
-    return rows, dict(zip(combined, frames[len(shipped) :], strict=True))
+def run_shard(
+    work_bytes: bytes, shard: Shard, place: int, topic: str | None = None
+) -> tuple[Frames, Frames]:
+    """Return the rows and the states that one shard leaves."""
+    return unpacked(work_bytes).run(shard, place, topic)
 
 
-def combine_states(work_bytes: bytes, *parts: Mapping[str, pl.DataFrame]) -> Frames:
+def combine_states(work_bytes: bytes, *parts: Frames) -> Frames:
     """Return one state for each node that any of `parts` has a state of."""
-    work = unpacked(work_bytes)
-    names = list(dict.fromkeys(name for states in parts for name in states))
-    plans = []
-    for name in names:
-        states = pl.concat([states[name].lazy() for states in parts if name in states])
-        plans.append(work.merge(name).combine(states, **work.graph.nodes[name].arguments))
-    return dict(zip(names, collect(plans), strict=True))
+    return unpacked(work_bytes).combine(parts)
 
 
 def part(result: tuple[Frames, Frames], place: int) -> Frames:

@@ -213,6 +213,15 @@ def test_the_report_says_how_the_graph_ran(cluster, traces):
         )
 
 
+@pytest.mark.parametrize("name", ["ranks", "two traces"])
+def test_ranks_larger_than_a_shard_are_cut_by_time(cluster, traces, name):
+    config, graph = api.check("device_time")
+    with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=100) as engine:
+        found = run_graph(config, graph, traces[name], engine, outputs=True)
+        assert re.match(r"dask: \d+ shards of time on", engine.notes[0])
+    assert_same(found, run_graph(config, graph, traces[name], CpuEngine(), outputs=True))
+
+
 def test_a_command_line_run_on_workers_of_its_own_loads_no_gpu_library(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
