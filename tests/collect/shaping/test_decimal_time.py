@@ -36,7 +36,8 @@ def test_nanoseconds_beyond_what_a_float_holds():
 
 
 @pytest.mark.parametrize(
-    "text", ["null", "inf", "NaN", "", "abc", "1.2.3", "9999999999999999", "1e40", "1e999999999", "[1]"]
+    "text",
+    ["null", "inf", "NaN", "", "abc", "1.2.3", "9999999999999999", "1e40", "1e999999999", "[1]"],
 )
 def test_what_is_no_believable_number_is_invalid(text):
     values, valid = nanoseconds([b"5", text.encode(), b"6.001"])
