@@ -84,14 +84,12 @@ def _self_times(trace: Trace, exported: Exported) -> Counter[str]:
     """Return the time of each path of spans that no span below it takes, in ns."""
     totals: Counter[str] = Counter()
     open_spans: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
-    for event in timeline(trace, ("span",), exported):
-        if event.end is None:
-            continue
+    for event in timeline(trace, ("span",), exported, unfinished=False):
         key = (event.row["rank"], event.row["pid"], event.row["tid"])
         stack = open_spans.setdefault(key, [])
         while stack and stack[-1][0] <= event.ts:
             stack.pop()
-        end = min([event.end, *(until for until, _ in stack[-1:])])
+        end = min([-event.before_end, *(until for until, _ in stack[-1:])])
         name = _plain(event.row["name"] or "")
         path = f"{stack[-1][1]};{name}" if stack else name
         totals[path] += end - event.ts
@@ -129,18 +127,16 @@ def _evented(trace: Trace, exported: Exported, frames: dict[str, int]) -> list[d
     lanes: dict[Thread, Lanes] = {}
     opened: dict[tuple[Thread, int], list[int]] = {}
     events: dict[tuple[Thread, int], list[dict[str, Any]]] = {}
-    for event in timeline(trace, ("span",), exported):
-        row = event.row
-        if event.end is None:
-            continue
+    for event in timeline(trace, ("span",), exported, unfinished=False):
+        row, until = event.row, -event.before_end
         thread = (row["rank"] or 0, row["pid"] or 0, row["tid"] or 0)
-        lane, ended = lanes.setdefault(thread, Lanes()).place(event.ts, event.end)
+        lane, ended = lanes.setdefault(thread, Lanes()).place(event.ts, until)
         stack = opened.setdefault((thread, lane), [])
         found = events.setdefault((thread, lane), [])
         found += [{"type": "C", "frame": stack.pop(), "at": end} for end in ended]
         frame = frames.setdefault(row["name"] or "unknown", len(frames))
         found.append({"type": "O", "frame": frame, "at": event.ts})
-        if event.end == event.ts:
+        if until == event.ts:
             found.append({"type": "C", "frame": frame, "at": event.ts})
         else:
             stack.append(frame)

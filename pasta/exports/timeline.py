@@ -32,6 +32,7 @@ _BATCH_ROWS = 1 << 14
 _FOREVER = 1 << 62
 NO_TIME = "rows without a time: left out"
 NO_END = "rows without a duration: written as unfinished"
+_LEFT_OUT = "rows without a duration: left out"
 
 
 class Event(NamedTuple):
@@ -59,17 +60,20 @@ class Event(NamedTuple):
         return None if self.before_end == -_FOREVER else -self.before_end
 
 
-def timeline(trace: Trace, tables: Sequence[str], exported: Exported) -> Iterator[Event]:
+def timeline(
+    trace: Trace, tables: Sequence[str], exported: Exported, *, unfinished: bool = True
+) -> Iterator[Event]:
     """Give the rows of tables in order of time; of two with one start the longer comes first.
 
     Args:
         trace: the trace.
         tables: names of tables; those that it lacks count as empty.
         exported: where rows are counted.
+        unfinished: whether rows without a duration are given too.
     """
     every: list[list[int] | None] = [[rank] for rank in trace.ranks]
     streams = [
-        _events(trace, ranks, table, order, exported)
+        _events(trace, ranks, table, order, exported, unfinished=unfinished)
         for order, table in enumerate(tables)
         if trace.has(table)
         for ranks in every or [None]
@@ -78,7 +82,13 @@ def timeline(trace: Trace, tables: Sequence[str], exported: Exported) -> Iterato
 
 
 def _events(
-    trace: Trace, ranks: list[int] | None, table: str, order: int, exported: Exported
+    trace: Trace,
+    ranks: list[int] | None,
+    table: str,
+    order: int,
+    exported: Exported,
+    *,
+    unfinished: bool,
 ) -> Iterator[Event]:
     number = (ranks[0] if ranks else 0) << 40
     for batch in _batches(trace, ranks, table):
@@ -89,7 +99,9 @@ def _events(
                 exported.losses[NO_TIME] += 1
                 continue
             if dur is None and table != "metric":
-                exported.losses[NO_END] += 1
+                exported.losses[NO_END if unfinished else _LEFT_OUT] += 1
+                if not unfinished:
+                    continue
             end = _FOREVER if dur is None else ts + dur
             exported.rows[table] += 1
             yield Event(ts, -end, order, number, table, row)

@@ -150,6 +150,15 @@ def test_speedscope_nests(small, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("form", ["folded", "speedscope"])
+def test_spans_without_a_duration_are_left_out_and_counted(make_trace, tmp_path, form):
+    span = {**HOST, "span_id": 1, "parent_id": 0, "level": "operator", "name": "f"}
+    trace = make_trace(span=[{**span, "ts": BASE, "dur": 5}, {**span, "ts": BASE + 9, "dur": None}])
+    exported = api.export(trace, form, tmp_path / "out")
+    assert exported.rows["span"] == 1
+    assert exported.losses == {"rows without a duration: left out": 1}
+
+
 def test_tables(small, tmp_path):
     api.export(small, "csv", tmp_path / "c")
     api.export(small, "arrow", tmp_path / "a")
