@@ -444,8 +444,8 @@ TABLES: dict[str, Table] = {
 """Every table by name, in the order in which `pasta trace info` lists them."""
 
 _TIMELINE = (
-    "pasta collect --with torch:timeline or --with cuda, or a PyTorch profiler trace with device"
-    " activities (pasta import FILE)"
+    "pasta collect --with torch:timeline or --with cuda, or a file of PyTorch's profiler, Nsight"
+    " Systems, rocprofv3 or another recorder of devices (pasta import FILE)"
 )
 _RECORDER = "pasta collect --with torch"
 
@@ -456,11 +456,15 @@ FILLED_BY: dict[str, str] = {
     "sync": _TIMELINE,
     "collective": _TIMELINE,
     "device": _TIMELINE,
-    "span": f"{_RECORDER} or a PyTorch profiler trace (pasta import FILE)",
+    "span": f"{_RECORDER} or a file of PyTorch's profiler or another (pasta import FILE)",
     "memory": (
-        f"{_RECORDER} or --with cuda.memory, or a PyTorch profiler trace with profile_memory=True"
+        f"{_RECORDER} or --with cuda.memory, or a PyTorch memory snapshot or a profiler trace with"
+        " profile_memory=True (pasta import FILE)"
     ),
-    "touch": f"{_RECORDER}:touch (operators) or --with cuda.memory (kernels)",
+    "touch": (
+        f"{_RECORDER}:touch (operators) or --with cuda.memory (kernels), or a PyTorch execution trace"
+        " with its profiler trace (pasta import FILE FILE)"
+    ),
     "process": "every collector and importer",
     "thread": "every collector and importer",
     "frame": (
@@ -468,7 +472,7 @@ FILLED_BY: dict[str, str] = {
         " (pasta import FILE)"
     ),
     "loss": "every collector and importer that lost something",
-    "access": "pasta collect --with cuda.memory:access",
+    "access": "pasta collect --with cuda.memory:access, or NVBit's memory traces (pasta import FILE)",
     "event": "pasta collect --with cuda.memory --events",
     "metric": (
         "pasta collect --with cuda.counters (launches) or --with nvml (devices over time),"
