@@ -33,7 +33,7 @@ def gathered_sources(files: Sequence[Path], progress: Progress | None = None) ->
     """
     groups = _groups(files)
     firsts = {pieces[0]: tuple(pieces) for pieces in groups}
-    for source in open_sources(list(firsts), progress):
+    for source in open_sources([pieces[0] for pieces in groups], progress):
         if source.file in firsts:
             source.pieces = firsts[source.file]
             source.size = sum(file.stat().st_size for file in source.pieces)
