@@ -16,8 +16,9 @@ from pasta.trace_writer import TraceWriter
 
 ROOT = Path(__file__).parent.parent
 
-settings.register_profile("pasta", deadline=None)
-settings.load_profile("pasta")
+settings.register_profile("pasta", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile("pasta")  # the same examples in every run; others: --hypothesis-profile=search
 
 
 @pytest.fixture(scope="session")

@@ -37,11 +37,11 @@ def activity_warnings(trace: Trace, counts: pl.DataFrame) -> list[str]:
     low, high = _extremes(timed)
     ranks = moments_of(trace, low, high)
     said: list[str] = []
-    while len(said) < _MOST_CUTS and (far := _far(trace, ranks)) is not None:
+    while ranks and len(said) < _MOST_CUTS and (far := _far(trace, ranks)) is not None:
         sentence, (low, high) = far
         said.append(sentence)
         ranks = moments_of(trace, low, high)
-    return [*said, *_silent_ends(ranks), *_gaps(ranks)]
+    return [*said, *_silent_ends(ranks), *_gaps(ranks)] if ranks else said
 
 
 def _extremes(counts: pl.DataFrame) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -37,7 +38,9 @@ def launch_warnings(trace: Trace) -> list[str]:
     if missing:
         number = sum(count for count, _ in missing)
         total = sum(kernels[rank] for rank in with_calls)
-        first = min((first for _, first in missing), key=lambda one: one["ts"])
+        first = min(
+            (first for _, first in missing), key=lambda one: (one["ts"] is None, one["ts"] or 0)
+        )
         said.append(
             f"{of(number, total, 'kernels')} have no launch among the calls: their operators and the"
             f" delay of their launch are unknown (first: {named(trace, 'kernel', _is(first))})"
@@ -56,7 +59,7 @@ def _no_copy(trace: Trace) -> str:
     return "" if trace.has("copy") else " or copy"
 
 
-def _missing(trace: Trace, rank: int, calls: int) -> Iterator[tuple[int, dict[str, int]]]:
+def _missing(trace: Trace, rank: int, calls: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield, for each piece of the ids, how many kernels of a rank have no launch, and the first."""
     pieces = -(-calls // PIECE_CALLS)
     for piece in range(pieces):
@@ -70,7 +73,7 @@ def _missing(trace: Trace, rank: int, calls: int) -> Iterator[tuple[int, dict[st
             yield number.item(), first.row(0, named=True)
 
 
-def _is(first: dict[str, int]) -> pl.Expr:
-    return (pl.col("ts") == first["ts"]) & pl.all_horizontal(
+def _is(first: dict[str, Any]) -> pl.Expr:
+    return pl.col("ts").eq_missing(first["ts"]) & pl.all_horizontal(
         _KNOWN[name] == first[name] for name in KEY
     )
