@@ -18,7 +18,9 @@ ROOT = Path(__file__).parent.parent
 
 settings.register_profile("pasta", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
-settings.load_profile("pasta")  # the same examples in every run; others: --hypothesis-profile=search
+settings.load_profile(
+    "pasta"
+)  # the same examples in every run; others: --hypothesis-profile=search
 
 
 @pytest.fixture(scope="session")
