@@ -118,7 +118,10 @@ def read_column_map(path: Path) -> ColumnMap:
             )
         origin = given if isinstance(given, _Origin) else _Origin(column=given)
         origins[name] = _origin(origin, known[name], parsed.unit, place)
-    return ColumnMap(parsed.table, origins)
+    found = ColumnMap(parsed.table, origins)
+    if not found.wanted:
+        raise InputError(f"{path}: columns: none of them is read from the file")
+    return found
 
 
 def _origin(given: _Origin, column: Column, unit: str, place: str) -> Origin:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
+from pasta.exports.counters import Counters
 from pasta.exports.exporter import Exported, exporter
-from pasta.exports.live_bytes import LiveBytes
 from pasta.exports.names import process_numbers, process_texts, thread_texts
 from pasta.exports.timeline import DEVICE_TABLES, Event, timeline
 from pasta.trace import Trace
@@ -17,7 +16,6 @@ from pasta.trace import Trace
 TABLES = ("span", "call", "kernel", "copy", "sync", "memory", "metric")
 _LEVELS = {"operator": "cpu_op", "function": "python_function", "annotation": "user_annotation"}
 _CATEGORIES = {"call": "cuda_runtime", "kernel": "kernel", "sync": "cuda_sync"}
-_NOT_FINITE = "metrics whose value is no number: left out"
 _DEVICES = 20_000_000
 _text = msgspec.json.encode
 
@@ -43,8 +41,7 @@ def microseconds(time: int) -> bytes:
 class _Writer:
     def __init__(self, trace: Trace, file: IO[bytes], exported: Exported) -> None:
         self._file = file
-        self._exported = exported
-        self._live = LiveBytes(exported)
+        self._counters = Counters(exported)
         self._pids = process_numbers(trace)
         self._devices: dict[tuple[int, int, int], int] = {}
         self._separator = b""
@@ -54,14 +51,8 @@ class _Writer:
             self._name("thread_name", self._pid((rank, pid)), tid, name)
 
     def write(self, event: Event) -> None:
-        if event.table == "memory":
-            found = self._live.after(event.row)
-            if found is not None:
-                (rank, pid, device, space), total = found
-                where = f"GPU {device}" if device >= 0 else "host"
-                self._counter(event, (rank, pid), f"{where} live bytes ({space})", total)
-        elif event.table == "metric":
-            self._metric(event)
+        if event.table in Counters.TABLES:
+            self._counter(event)
         else:
             self._slice(event)
 
@@ -89,19 +80,12 @@ class _Writer:
         if name:
             self._put({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}})
 
-    def _counter(self, event: Event, process: tuple[int, int], name: str, value: float) -> None:
-        head = {"ph": "C", "name": name, "pid": self._pid(process), "args": {"value": value}}
-        self._put(head, b',"ts":' + microseconds(event.ts))
-
-    def _metric(self, event: Event) -> None:
-        row = event.row
-        if row["value"] is None or not math.isfinite(row["value"]):
-            self._exported.losses[_NOT_FINITE] += 1
-            self._exported.rows["metric"] -= 1
-            return
-        device = row["device"]
-        name = row["name"] if device is None or device < 0 else f"GPU {device} {row['name']}"
-        self._counter(event, (row["rank"] or 0, row["pid"] or 0), name, row["value"])
+    def _counter(self, event: Event) -> None:
+        found = self._counters.after(event)
+        if found is not None:
+            pid, value = self._pid(found.process), {"value": found.value}
+            head = {"ph": "C", "name": found.name, "pid": pid, "args": value}
+            self._put(head, b',"ts":' + microseconds(event.ts))
 
     def _slice(self, event: Event) -> None:
         row = event.row

@@ -5,14 +5,13 @@ Field numbers after Perfetto's published `.proto` files.
 
 from __future__ import annotations
 
-import math
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
+from pasta.exports.counters import Counters
 from pasta.exports.exporter import Exported, exporter
 from pasta.exports.lanes import FOREVER, Lanes
-from pasta.exports.live_bytes import LiveBytes
 from pasta.exports.names import process_numbers, process_texts, thread_texts
 from pasta.exports.timeline import DEVICE_TABLES, Event, timeline
 from pasta.exports.wire import bytes_field, double_field, fixed_field, number_field, text_field
@@ -33,7 +32,6 @@ _ARGUMENTS_OF = {
     "copy": ("device", "context", "stream", "correlation", "external_id", "bytes"),
     "sync": ("device", "context", "stream", "correlation"),
 }
-_NOT_FINITE = "metrics whose value is no number: left out"
 
 
 @exporter("perfetto")
@@ -51,8 +49,7 @@ def export_perfetto(trace: Trace, out: str) -> Exported:
 class _Writer:
     def __init__(self, trace: Trace, file: IO[bytes], exported: Exported) -> None:
         self._file = file
-        self._exported = exported
-        self._live = LiveBytes(exported)
+        self._counters = Counters(exported)
         self._pids = process_numbers(trace)
         self._processes = process_texts(trace)
         self._threads = thread_texts(trace)
@@ -66,10 +63,8 @@ class _Writer:
         self._packet(number_field(13, _CLEARED))
 
     def write(self, event: Event) -> None:
-        if event.table == "memory":
-            self._memory(event)
-        elif event.table == "metric":
-            self._metric(event)
+        if event.table in Counters.TABLES:
+            self._value(event)
         else:
             self._slice(event)
 
@@ -157,25 +152,13 @@ class _Writer:
             new.append(bytes_field(kind, number_field(1, iid) + text_field(2, text)))
         return iid
 
-    def _memory(self, event: Event) -> None:
-        found = self._live.after(event.row)
-        if found is None:
-            return
-        (rank, pid, device, space), total = found
-        where = f"GPU {device}" if device >= 0 else "host"
-        track = self._counter((rank, pid), f"{where} live bytes ({space})", "bytes")
-        self._event(event.ts, track, _COUNTER, number_field(30, total))
-
-    def _metric(self, event: Event) -> None:
-        row = event.row
-        if row["value"] is None or not math.isfinite(row["value"]):
-            self._exported.losses[_NOT_FINITE] += 1
-            self._exported.rows["metric"] -= 1
-            return
-        device = row["device"]
-        name = row["name"] if device is None or device < 0 else f"GPU {device} {row['name']}"
-        track = self._counter((row["rank"] or 0, row["pid"] or 0), name, row["unit"] or "")
-        self._event(event.ts, track, _COUNTER, double_field(44, row["value"]))
+    def _value(self, event: Event) -> None:
+        found = self._counters.after(event)
+        if found is not None:
+            track = self._counter(found.process, found.name, found.unit)
+            value = found.value
+            content = number_field(30, value) if isinstance(value, int) else double_field(44, value)
+            self._event(event.ts, track, _COUNTER, content)
 
     def _counter(self, process: tuple[int, int], name: str, unit: str) -> int:
         key = (*process, "counter", name, unit)

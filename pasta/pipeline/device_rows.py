@@ -199,8 +199,12 @@ def _source(device: Device, frame: Any) -> pl.LazyFrame:
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, count: int | None, _batch: int | None
     ) -> Iterator[Any]:
-        """Give the frame; only Polars itself asks for a predicate or a count."""
-        rows = frame if columns is None else device.select(frame, columns)
+        """Give the frame; only Polars itself asks for a predicate or a count.
+
+        Where no column is asked for, as where rows are only counted, all are given: a frame of none
+        has no height.
+        """
+        rows = device.select(frame, columns) if columns else frame
         if predicate is not None:
             rows = rows.filter(predicate)
         yield rows if count is None else rows.head(count)

@@ -37,6 +37,7 @@ def test_what_is_held_is_a_source_of_plans(held):
     assert plan.collect().rows() == [("x", 6), ("x", None)]
     assert held.lazy().head(2).collect().height == 2
     assert held.lazy().select(pl.len()).collect().item() == 4
+    assert held.lazy().select(rows=pl.len().cast(pl.Int64)).collect().item() == 4
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_click_sorts_and_words_filter(tmp_path: Path) -> None:
     rows = pl.DataFrame(
         {
             "name": ["b", "a", HOSTILE],
-            "address": pl.Series([1 << 63, (1 << 63) - 1, 5], dtype=pl.UInt64),
+            "address": pl.Series([(1 << 63) - 1, 1 << 63, 5], dtype=pl.UInt64),
         }
     )
     script = """
@@ -211,7 +211,7 @@ def test_a_click_sorts_and_words_filter(tmp_path: Path) -> None:
     """
     result = in_browser(render_page([report(TablePart("t", "T", rows))]), script, tmp_path)
     assert [text[0] for text in result["before"]] == ["b", "a", "<"]
-    assert [text[0] for text in result["sorted"]] == ["b", "a", "<"]
+    assert [text[0] for text in result["sorted"]] == ["a", "b", "<"]
     assert [HOSTILE in text for text in result["filtered"]] == [True]
     assert result["count"] == "1 of 3 rows"
     assert result["images"] == 0
@@ -221,8 +221,7 @@ def test_a_click_sorts_and_words_filter(tmp_path: Path) -> None:
 def test_many_rows_are_shown(tmp_path: Path) -> None:
     count = 100_000
     rows = pl.DataFrame({"name": [f"kernel {n}" for n in range(count)], "dur": range(count)})
-    parts = [TablePart("t", "T", rows), ChartPart("scatter", "S", rows, {"x": "dur", "y": "dur"})]
-    page = render_page([report(parts[0])])
+    page = render_page([report(TablePart("t", "T", rows))])
     assert len(page) < 5_000_000
     result = in_browser(
         page, "result.count = document.querySelector('.count').textContent;", tmp_path

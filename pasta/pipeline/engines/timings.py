@@ -43,20 +43,21 @@ def timed_reading(rows: pl.LazyFrame, topic: str) -> pl.LazyFrame:
     from distributed import get_worker
     from distributed.metrics import time as now
 
-    worker, thread = get_worker(), threading.get_ident()
+    worker, thread, schema = get_worker(), threading.get_ident(), rows.collect_schema()
 
     def read(
         columns: list[str] | None, where: pl.Expr | None, most: int | None, _batch_rows: int | None
     ) -> Generator[pl.DataFrame]:
         begin = now()
         wanted = rows if where is None else rows.filter(where)
-        wanted = wanted if columns is None else wanted.select(columns)
+        if columns is not None:  # of no column there would be no rows to count
+            wanted = wanted.select(columns or schema.names()[:1])
         found = (wanted if most is None else wanted.head(most)).collect(engine="streaming")
         times = (moment + worker.scheduler_delay for moment in (begin, now()))
         worker.log_event(topic, Span(worker.address, thread, "read", *map(_ns, times)))
         yield found
 
-    return register_io_source(read, schema=rows.collect_schema(), is_pure=True)
+    return register_io_source(read, schema=schema, is_pure=True)
 
 
 class Timings:

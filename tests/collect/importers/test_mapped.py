@@ -144,6 +144,7 @@ GOOD = "start,stop,what,gpu,id\n1,2,a,0,1\n"
         ("table: kernel\ncolumn: {ts: start}\n", "map.yaml: object"),
         ("table: kernel\ncolumns: [ts]\n", "columns: expected `object`"),
         ("table: span\ncolumns: {ts: start, input_shapes: what}\n", "holds lists"),
+        ("table: kernel\ncolumns: {ts: {value: 0}}\n", "none of them is read from the file"),
         ("a: [", "not valid YAML"),
     ],
 )
