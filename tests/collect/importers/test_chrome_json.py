@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import imported_content, losses, rows
 
 from pasta.collect.importers.kineto import Kineto
 from pasta.collect.importing import import_trace
@@ -27,13 +28,9 @@ def imported(tmp_path):
     """A function that imports events, or a text."""
 
     def run(events, *, strict=False, **metadata):
-        file = tmp_path / "trace.json"
         if isinstance(events, list):
             events = json.dumps({**metadata, "traceEvents": events})
-        file.write_bytes(events if isinstance(events, bytes) else events.encode())
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+        return imported_content(events, tmp_path, strict=strict)
 
     return run
 
@@ -44,14 +41,6 @@ def event(ph, name="a", ts=0, **more):
 
 def named(kind, pid, name, tid=0):
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def nested(trace):

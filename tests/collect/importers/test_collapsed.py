@@ -8,12 +8,11 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import imported_content
 
 from pasta.collect.importers.collapsed import Collapsed
-from pasta.collect.importing import import_trace
 from pasta.collect.sources import Source
 from pasta.errors import InputError
-from pasta.trace import Trace
 
 RECORDED = Path(__file__).parent / "recorded" / "py_spy.collapsed"
 
@@ -21,11 +20,7 @@ RECORDED = Path(__file__).parent / "recorded" / "py_spy.collapsed"
 @pytest.fixture
 def imported(tmp_path):
     def run(text, *, strict=False):
-        file = tmp_path / "stacks.txt"
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+        return imported_content(text, tmp_path, strict=strict)
 
     return run
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from import_help import imported_content, imported_file, losses, rows
 
 from pasta.collect.importers.ncu import NcuCsv
-from pasta.collect.importing import import_trace
 from pasta.collect.sources import Source
 from pasta.errors import InputError
-from pasta.trace import Trace
 
 FILES = Path(__file__).parent / "ncu"
 MACHINE = "attributes of the machine, which are no counters of a launch: left out"
@@ -39,22 +38,11 @@ def imported(tmp_path):
     """A function that imports a text, or the files of that name."""
 
     def run(text, *, strict=False):
-        file = FILES / text if text.endswith(".csv") else tmp_path / "page.csv"
-        if file.parent == tmp_path:
-            file.write_text(text)
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+        if text.endswith(".csv"):
+            return imported_file(FILES / text, tmp_path, strict=strict)
+        return imported_content(text, tmp_path, strict=strict)
 
     return run
-
-
-def rows(trace, name, *columns):
-    return trace.scan(name).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def test_launches_of_all_processes_are_kernels(imported):
@@ -221,7 +209,7 @@ def test_cut_lines_are_counted(imported):
     report, _ = imported(text)
     cut = "lines of launches that have another number of fields than the table: left out"
     assert losses(report) == {cut: 1}
-    assert report.warnings == [f"{report.path.parent / 'page.csv'}: {cut}"]
+    assert report.warnings == [f"{report.path.parent / 'content'}: {cut}"]
     with pytest.raises(InputError, match=cut):
         imported(text, strict=True)
 

@@ -9,11 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import imported_content, losses, rows
 
 from pasta.collect.importers.nvbit_text.opcodes import Opcode, opcode_of
-from pasta.collect.importing import import_trace
 from pasta.errors import InputError
-from pasta.trace import Trace
 
 CTX = "CTX 0x000055d5c7f51d60"
 LAUNCH = (
@@ -32,22 +31,10 @@ def access(launch=0, cta="0,0,0", warp=0, opcode="LDG.E", addresses=(), *, pc=""
 @pytest.fixture
 def imported(tmp_path):
     def run(lines, *, strict=False):
-        file = tmp_path / "trace.txt"
-        text = lines if isinstance(lines, bytes) else ("\n".join(lines) + "\n").encode()
-        file.write_bytes(text)
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+        text = lines if isinstance(lines, bytes) else "\n".join(lines) + "\n"
+        return imported_content(text, tmp_path, strict=strict)
 
     return run
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def test_launches_and_their_accesses(imported):

@@ -9,10 +9,9 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import imported_content, imported_file, losses, rows
 
-from pasta.collect.importing import import_trace
 from pasta.errors import InputError
-from pasta.trace import Trace
 
 RECORDED = Path(__file__).parent / "recorded" / "perf_script.txt"
 SAMPLE = """\
@@ -31,22 +30,11 @@ def imported(tmp_path):
     """A function that imports a text or a file, and gives report and trace."""
 
     def run(text, *, strict=False):
-        file = text if isinstance(text, Path) else tmp_path / "perf.txt"
-        if file is not text:
-            file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+        if isinstance(text, Path):
+            return imported_file(text, tmp_path, strict=strict)
+        return imported_content(text, tmp_path, strict=strict)
 
     return run
-
-
-def rows(trace, name, *columns):
-    return trace.scan(name).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def test_a_sample_and_its_stack(imported):

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import rows
 
 import pasta
 from pasta.collect.importing import import_trace
@@ -68,10 +69,6 @@ def imported(tmp_path, *packets, **more):
     report = import_trace([file], tmp_path / "t", **more)
     losses = {reason: count for _, reason, count, _ in report.losses}
     return Trace.open(tmp_path / "t"), losses
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
 
 
 def test_slices_of_threads_nest(tmp_path):

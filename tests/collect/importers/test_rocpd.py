@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import losses, rows
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
@@ -197,14 +198,6 @@ def imported(tmp_path, request):
     database.close()
     report = import_trace([tmp_path / "x.db"], tmp_path / "t")
     return report, Trace.open(tmp_path / "t")
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def test_kernels(imported):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
+from import_help import rows
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
@@ -17,10 +18,6 @@ TEXT = (
     '0,2,1000,256,64,0,4,8,16,64,"vecCopy(double*, int) (.kd)",0,16,64,2.5,100,300\n'
     "1,2,1024,256,64,0,4,8,16,64,other.kd,0,,64,3,400,500\n"
 )
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
 
 
 def test_dispatches_and_their_counters(tmp_path):

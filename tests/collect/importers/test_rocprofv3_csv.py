@@ -7,6 +7,7 @@ import contextlib
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import losses
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
@@ -98,10 +99,6 @@ def imported(tmp_path):
 
 def rows(trace, table, *columns):
     return trace.scan(table).select(columns).collect().rows() if trace.files(table) else []
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 KERNEL_COLUMNS = (

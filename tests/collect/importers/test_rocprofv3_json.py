@@ -13,6 +13,7 @@ import pytest
 import rocm_help as rocm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import losses
 from rocm_help import CPU, GPU, OTHER_GPU, call, document, handle, kernel, process, record
 
 from pasta.collect.importing import import_part, import_trace
@@ -49,10 +50,6 @@ def rows(trace, table, *columns):
     if not trace.files(table):
         return []
     return trace.scan(table).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def test_kernels_with_their_symbols_and_blocks(imported):

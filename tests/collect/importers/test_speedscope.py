@@ -11,11 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import imported_content, losses, rows
 
 from pasta.collect.importers.speedscope import document as documents
-from pasta.collect.importing import import_trace
 from pasta.errors import InputError
-from pasta.trace import Trace
 
 RECORDED = Path(__file__).parent / "recorded" / "py_spy.speedscope.json"
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -46,22 +45,10 @@ def evented(events, unit="nanoseconds", name="p"):
 @pytest.fixture
 def imported(tmp_path):
     def run(content, *, strict=False):
-        file = tmp_path / "x.json"
         text = content if isinstance(content, bytes | str) else json.dumps(content)
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+        return imported_content(text, tmp_path, strict=strict)
 
     return run
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from import_help import rows
 
 import pasta
 from pasta.collect.importers.torch_memory_timeline import BEFORE, NAMELESS, NET
@@ -40,10 +41,6 @@ def imported(tmp_path):
         return Trace.open(out), {reason: count for _, reason, count, _ in report.losses}
 
     return run
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
 
 
 def test_events_by_hand(imported):

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_help import imported_content, losses, rows
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
@@ -49,23 +50,11 @@ def compilation(*stages, hit=False, timestamp="2025-07-07T19:58:27.500000Z"):
 @pytest.fixture
 def imported(tmp_path):
     def run(lines, *, strict=False):
-        file = tmp_path / "log.ndjson"
         if isinstance(lines, list):
-            lines = "".join(json.dumps(line) + "\n" for line in lines).encode()
-        file.write_bytes(lines)
-        out = tmp_path / f"t{len(list(tmp_path.iterdir()))}"
-        report = import_trace([file], out, strict=strict)
-        return report, Trace.open(out)
+            lines = "".join(json.dumps(line) + "\n" for line in lines)
+        return imported_content(lines, tmp_path, strict=strict)
 
     return run
-
-
-def rows(trace, table, *columns):
-    return trace.scan(table).select(columns).collect().rows()
-
-
-def losses(report):
-    return {reason: count for _, reason, count, _ in report.losses}
 
 
 def test_launches_are_kernels_without_times(imported):
