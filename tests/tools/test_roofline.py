@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import pasta
@@ -124,6 +126,6 @@ def test_operator_work_counts_what_shapes_do_not_tell(make_trace):
 
 def test_one_program_does_the_same_work_on_both_shipped_traces():
     """The same model, recorded on a CPU and on a GPU."""
-    traces = pasta.__path__[0] + "/traces/"
-    flops = [pasta.run("operator_work", trace=traces + name).facts["flops"] for name in ("gpt_cpu", "gpt_h100")]  # fmt: skip
+    traces = Path(pasta.__file__).parent / "traces"
+    flops = [pasta.run("operator_work", trace=traces / name).facts["flops"] for name in ("gpt_cpu", "gpt_h100")]  # fmt: skip
     assert flops[0] == flops[1] == 2_577_924_096
