@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import imported_content, losses, rows
 
 from pasta.collect.importers.kineto import Kineto
 from pasta.collect.importing import import_trace
 from pasta.collect.sources import open_sources
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.import_help import imported_content, losses, rows
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import imported_content
 
 from pasta.collect.importers.collapsed import Collapsed
 from pasta.collect.sources import Source
 from pasta.errors import InputError
+from tests.collect.importers.import_help import imported_content
 
 RECORDED = Path(__file__).parent / "recorded" / "py_spy.collapsed"
 

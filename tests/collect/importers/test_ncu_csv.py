@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from import_help import imported_content, imported_file, losses, rows
 
 from pasta.collect.importers.ncu import NcuCsv
 from pasta.collect.sources import Source
 from pasta.errors import InputError
+from tests.collect.importers.import_help import imported_content, imported_file, losses, rows
 
 FILES = Path(__file__).parent / "ncu"
 MACHINE = "attributes of the machine, which are no counters of a launch: left out"

@@ -13,7 +13,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nsys_help import (
+
+from pasta.collect.importing import import_part
+from pasta.errors import InputError
+from tests.collect.importers.nsys_help import (
     BASE,
     COPY,
     KERNEL,
@@ -32,9 +35,6 @@ from nsys_help import (
     rows,
     thread,
 )
-
-from pasta.collect.importing import import_part
-from pasta.errors import InputError
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from nsys_help import KERNEL, export, imported, kernel, rows
 
 from pasta.errors import InputError
+from tests.collect.importers.nsys_help import KERNEL, export, imported, kernel, rows
 
 
 @pytest.fixture

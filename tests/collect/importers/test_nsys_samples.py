@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from nsys_help import imported, losses
 
 import pasta
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.nsys_help import imported, losses
 
 FOLDER = "nsys_sqlite"
 H100 = "nsysai_h100_2gpu_1s_schema3.25.sqlite"

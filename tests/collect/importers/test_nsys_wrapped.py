@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nsys_help import (
+
+from pasta.collect.recording import Selection, record_command
+from pasta.trace import Trace
+from tests.collect.importers.nsys_help import (
     BASE,
     KERNEL,
     NVTX,
@@ -18,9 +21,6 @@ from nsys_help import (
     rows,
     thread,
 )
-
-from pasta.collect.recording import Selection, record_command
-from pasta.trace import Trace
 from tests.collect.recorded_programs import ROOT
 from tests.collect.wrapped_programs import install
 

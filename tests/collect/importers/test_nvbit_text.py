@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import imported_content, losses, rows
 
 from pasta.collect.importers.nvbit_text.opcodes import Opcode, opcode_of
 from pasta.errors import InputError
+from tests.collect.importers.import_help import imported_content, losses, rows
 
 CTX = "CTX 0x000055d5c7f51d60"
 LAUNCH = (

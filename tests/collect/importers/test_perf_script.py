@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import imported_content, imported_file, losses, rows
 
 from pasta.errors import InputError
+from tests.collect.importers.import_help import imported_content, imported_file, losses, rows
 
 RECORDED = Path(__file__).parent / "recorded" / "perf_script.txt"
 SAMPLE = """\

@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import rows
 
 import pasta
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.import_help import rows
 from tests.protobuf_encoder import field, message, varint
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4

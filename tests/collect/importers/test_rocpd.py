@@ -8,11 +8,11 @@ import sqlite3
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import losses, rows
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.import_help import losses, rows
 
 GUID = "_00000450_565d_765d_bc41_19a2073d19ee"
 ID = '"id" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "guid" TEXT DEFAULT "g" NOT NULL'

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 
 import pytest
-from import_help import rows
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.import_help import rows
 
 TEXT = (
     "Dispatch_ID,GPU_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"

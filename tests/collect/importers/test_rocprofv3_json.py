@@ -10,15 +10,25 @@ from collections import Counter
 
 import polars as pl
 import pytest
-import rocm_help as rocm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import losses
-from rocm_help import CPU, GPU, OTHER_GPU, call, document, handle, kernel, process, record
 
 from pasta.collect.importing import import_part, import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers import rocm_help as rocm
+from tests.collect.importers.import_help import losses
+from tests.collect.importers.rocm_help import (
+    CPU,
+    GPU,
+    OTHER_GPU,
+    call,
+    document,
+    handle,
+    kernel,
+    process,
+    record,
+)
 
 EVENTS = {
     "kernel_dispatch": [

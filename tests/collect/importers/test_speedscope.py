@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import imported_content, losses, rows
 
 from pasta.collect.importers.speedscope import document as documents
 from pasta.errors import InputError
+from tests.collect.importers.import_help import imported_content, losses, rows
 
 RECORDED = Path(__file__).parent / "recorded" / "py_spy.speedscope.json"
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"

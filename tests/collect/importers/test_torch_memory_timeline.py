@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from import_help import rows
 
 import pasta
 from pasta.collect.importers.torch_memory_timeline import BEFORE, NAMELESS, NET
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.import_help import rows
 
 NS = 1_696_966_047_000_000_123
 EVENTS = [

@@ -7,11 +7,11 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_help import imported_content, losses, rows
 
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
+from tests.collect.importers.import_help import imported_content, losses, rows
 
 STACK = [
     {"line": 9, "name": "<module>", "filename": "x.py", "loc": "main()"},
