@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+
+_Rank = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 _KERNEL = re.compile(
     r"(?:nccl|rccl)(?:Dev)?Kernel_?([A-Za-z]+)|"
@@ -83,8 +86,10 @@ def message_bytes(elements: Any, dtype: Any) -> int | None:
 
 
 def parse_members(text: bytes) -> list[int] | None:
-    """Return the ranks in `[0, 1, 2]`; `None` for an empty or abbreviated list."""
-    members = json.loads(text)
-    if not isinstance(members, list) or not members:
-        return None
-    return members if all(type(member) is int for member in members) else None
+    """Return the ranks in `[0, 1, 2]`; `None` for an empty list.
+
+    Raises:
+        ValueError: it is abbreviated, or no list of ranks.
+    """
+    members: list[int] = msgspec.json.decode(text, type=list[_Rank])
+    return members or None

@@ -89,15 +89,22 @@ class Interned:
     """A column of lists that repeat, parsed once each.
 
     Args:
-        parse: makes a list from the raw text; its failure gives null.
-        kind: the column's type.
+        parse: makes a list from the raw text; what it fails on is null and counted.
+        kind: the column's type, which takes all that `parse` gives.
+        name: what the lists are called.
+        losses: where texts that are no such list are counted.
     """
 
     _HELD_MAX = 1 << 16
+    _UNREADABLE = object()
 
-    def __init__(self, parse: Callable[[bytes], Any], kind: pa.DataType) -> None:
+    def __init__(
+        self, parse: Callable[[bytes], Any], kind: pa.DataType, name: str, losses: Losses
+    ) -> None:
         self._parse = parse
         self._kind = kind
+        self._name = name
+        self._losses = losses
         self._known: dict[bytes, Any] = {}
 
     def column(self, raws: Iterable[Any]) -> pa.Array[Any]:
@@ -106,15 +113,20 @@ class Interned:
             self._known.clear()
         places: dict[bytes, int] = {}
         indices = [places.setdefault(raw, len(places)) for raw in map(bytes, raws)]
-        values = pa.array([self._value(raw) for raw in places], self._kind)
-        return values.take(pa.array(indices, pa.int32()))
+        values = [self._value(raw) for raw in places]
+        lost = {place for place, value in enumerate(values) if value is self._UNREADABLE}
+        if lost:
+            values = [None if place in lost else value for place, value in enumerate(values)]
+            count = sum(index in lost for index in indices)
+            self._losses.skip(f"{self._name} that is no whole list: read as null", count)
+        return pa.array(values, self._kind).take(pa.array(indices, pa.int32()))
 
     def _value(self, raw: bytes) -> Any:
         if raw not in self._known:
             try:
                 self._known[raw] = self._parse(raw) if raw else None
-            except (ValueError, TypeError):
-                self._known[raw] = None
+            except (ValueError, TypeError, RecursionError):
+                self._known[raw] = self._UNREADABLE
         return self._known[raw]
 
 

@@ -278,6 +278,22 @@ def test_collectives_from_arguments_and_from_names(imported):
     assert trace.rows("kernel") == 5
 
 
+@pytest.mark.parametrize("members", ["[0, 36893488147419103232]", "[0, 1, ..., 7]", "[" * 2000])
+def test_members_that_are_no_whole_list_of_ranks_are_counted(imported, members):
+    told = COMMUNICATION | {"Process Group Ranks": members}
+    kernels = [complete("kernel", "ncclDevKernel_Generic", at, 5, **told) for at in (10, 20)]
+    trace, losses = imported(kernels)
+    assert rows(trace, "collective", "members") == [(None,), (None,)]
+    assert losses == {"Process Group Ranks that is no whole list: read as null": 2}
+
+
+def test_shapes_nested_deeper_than_can_be_read_are_counted(imported):
+    shapes = json.loads("[" * 700 + "]" * 700)
+    trace, losses = imported([OPERATOR | {"args": {"Input Dims": shapes}}, OPERATOR])
+    assert rows(trace, "span", "name", "input_shapes") == [("aten::mm", None)] * 2
+    assert losses == {"Input Dims that is no whole list: read as null": 1}
+
+
 def test_collectives_of_a_trace_without_a_device(imported):
     recorded = COMMUNICATION | {"Collective name": "send", "Dst Rank": 2, "Seq": 17}
     waiting = COMMUNICATION | {"Collective name": "wait"}

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pasta.collect.importers.kineto.events import CommunicationArguments, Event, decode_arguments
+from pasta.collect.losses import Losses
 from pasta.collect.shaping import collectives
 from pasta.collect.shaping.columns import Columns, Interned
 
@@ -20,11 +21,14 @@ class Communication:
 
     Args:
         columns: makes the columns.
+        losses: where what cannot be kept is counted.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, losses: Losses) -> None:
         self._columns = columns
-        self._members = Interned(collectives.parse_members, pa.list_(pa.int64()))
+        self._members = Interned(
+            collectives.parse_members, pa.list_(pa.int64()), "Process Group Ranks", losses
+        )
 
     def of_kernels(
         self, events: list[Event], collectives_told: list[Any]

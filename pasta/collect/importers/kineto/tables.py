@@ -67,10 +67,10 @@ class KinetoTables:
         self._part = part
         self._losses = losses
         self._columns = Columns(losses)
-        self._communication = Communication(self._columns)
+        self._communication = Communication(self._columns, losses)
         self._stacks = CallStacks()
-        self._shapes = Interned(_shape_texts, pa.list_(_TEXT))
-        self._types = Interned(_texts, pa.list_(_TEXT))
+        self._shapes = Interned(_shape_texts, pa.list_(_TEXT), "Input Dims", losses)
+        self._types = Interned(_texts, pa.list_(_TEXT), "Input type", losses)
 
     def add_spans(self, events: list[Event], level: Callable[[list[str]], pa.Array[Any]]) -> None:
         """Append operators, annotations or Python functions to `span`."""
