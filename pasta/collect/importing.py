@@ -28,6 +28,14 @@ from pasta.trace_align import Aligned, align_trace
 from pasta.trace_merge import Transform
 from pasta.trace_writer import PartWriter, TraceWriter
 
+_PACKED = {
+    b"\x1f\x8b": "gzip twice",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf": "7-Zip",
+}
 _DESCRIPTIVE = frozenset({"process", "thread", "device", "frame", "loss"})
 
 
@@ -91,8 +99,7 @@ def import_trace(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise TraceError(f"{out}: already exists and is not empty; choose another -o")
     mapped = None if column_map is None else Mapped(read_column_map(column_map))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+    with _scratch_beside(out) as scratch:
         made = Path(scratch) / "trace"
         report = _Import(made, mapped, ranks, strict=strict).run(files, progress)
         if align:
@@ -102,6 +109,14 @@ def import_trace(
         made.rename(out)
     report.path = out
     return report
+
+
+def _scratch_beside(out: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent)
+    except OSError as error:
+        raise TraceError(f"{out}: cannot be made ({error.strerror}); choose another -o") from error
 
 
 def _align(report: ImportReport, out: Path) -> Path:
@@ -203,6 +218,7 @@ class _Import:
         self._ranks = ranks
         self._strict = strict
         self._parts: list[Part] = []
+        self._told_later: list[tuple[list[str], Losses]] = []
         self._completing = 0
         self._format = ""
         self._collectors: list[dict[str, Any]] = []
@@ -221,6 +237,9 @@ class _Import:
         if self._completing:
             for source in open_sources(files):
                 self._complete(source)
+        for damages, losses in self._told_later:
+            for damage in damages:
+                losses.fault(damage)
         for part in self._parts:
             part.append_losses()
         self._place_parts()
@@ -270,7 +289,9 @@ class _Import:
         collector = {"name": f"import {name}", "version": found.version}
         if collector not in self._collectors:
             self._collectors.append(collector)
-        return Losses(f"import {name}", source.name, strict=self._strict)
+        losses = Losses(f"import {name}", source.name, strict=self._strict)
+        self._told_later.append((source.later, losses))
+        return losses
 
     def _importer_of(self, source: Source) -> tuple[str, Importer]:
         if self._mapped is None:
@@ -364,6 +385,9 @@ def _importer_of(source: Source) -> tuple[str, Importer]:
 
 def _what_to_do(source: Source) -> str:
     """Return what may help with a file of no known format."""
+    packed = next((kind for magic, kind in _PACKED.items() if source.head.startswith(magic)), None)
+    if packed is not None:
+        return f"it is packed with {packed}: unpack it"
     if is_arrow_or_parquet(source.head) or looks_like_csv(source.head):
         return "of a table of rows say what its columns are: --map MAP.yaml"
     return "name a file that a profiler wrote"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from pasta.collect.containers.tar_members import TarMembers
 from pasta.errors import InputError
 
 CHUNK_BYTES = 1 << 20
@@ -34,6 +34,7 @@ class Source:
         pieces: this file and others of the same process, for a format that has several.
         plain_size: bytes of the stream, as far as known; 0: unknown.
         damage: what ended the stream early, empty while it is sound.
+        later: what damaged the archive behind this member; known once the next one is asked for.
         start: the byte of the plain content at which the chunks start.
     """
 
@@ -46,6 +47,7 @@ class Source:
     pieces: tuple[Path, ...] = ()
     plain_size: int = 0
     damage: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
     start: int = 0
 
 
@@ -118,7 +120,7 @@ def _checked_size(file: Path) -> int:
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     if size == 0:
-        raise InputError(f"{file}: empty file")
+        raise InputError(f"{file}: empty file; write it again")
     return size
 
 
@@ -151,6 +153,9 @@ def _open_file(file: Path, report: Callable[[int], None]) -> Iterator[Source]:
             chunks = _gunzip(chunks, source.damage)
             source.plain_size = _size_in_trailer(file)
         source.head, source.chunks = _peek(chunks)
+        if not source.head:
+            cause = "; ".join(source.damage) or "empty file once unpacked"
+            raise InputError(f"{file}: {cause}; write it again")
         if source.head[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC):
             yield from _members(file, source)
         else:
@@ -217,41 +222,20 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return first[:_HEAD_BYTES], whole()
 
 
-class _Stream:
-    """The file interface that `tarfile` needs, over chunks."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-
-    def read(self, size: int) -> bytes:
-        while len(self._rest) < size:
-            chunk = next(self._chunks, b"")
-            if not chunk:
-                break
-            self._rest += chunk
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
-
-
 def _members(file: Path, archive: Source) -> Iterator[Source]:
-    """Yield the regular files of a tar archive, streamed; nothing is written to disk."""
-    found = 0
-    try:
-        with tarfile.open(fileobj=_Stream(archive.chunks), mode="r|") as tar:  # type: ignore[call-overload]
-            for member in tar:
-                content = tar.extractfile(member) if member.isfile() else None
-                if content is None or member.size == 0:
-                    continue
-                found += 1
-                name = f"{file}:{member.name}"
-                source = Source(name, b"", iter(()), member.size)
-                chunks = _read(content, lambda _: None)
-                source.head, source.chunks = _peek(chunks)
-                if source.head.startswith(_GZIP_MAGIC):
-                    source.head, source.chunks = _peek(_gunzip(source.chunks, source.damage))
-                yield source
-    except tarfile.TarError as error:
-        raise InputError(f"{file}: damaged archive after {found} members ({error})") from error
-    if not found:
-        raise InputError(f"{file}: archive without files")
+    """Yield the files of a tar archive; where it is cut between two, the one before tells it."""
+    last: Source | None = None
+    members = TarMembers(archive.chunks, archive.damage)
+    for member in members:
+        source = Source(f"{file}:{member.name}", b"", iter(()), member.size, damage=member.damage)
+        source.head, source.chunks = _peek(member.chunks)
+        if source.head.startswith(_GZIP_MAGIC):
+            source.head, source.chunks = _peek(_gunzip(source.chunks, source.damage))
+        if source.head:
+            last = source
+            yield source
+    if last is None:
+        cause = members.cut or "archive without a file that holds anything"
+        raise InputError(f"{file}: {cause}; write it again")
+    if members.cut and not last.damage:
+        last.later.append(members.cut)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pasta.collect.importing import import_cached, import_trace
-from pasta.errors import InputError, PastaError, TraceError
+from pasta.errors import InputError, TraceError
 from pasta.trace import Trace
 
 
@@ -36,7 +36,14 @@ def write(path, content):
     [
         ("absent.json", None, "absent.json: no such file"),
         ("empty.json", b"", "empty.json: empty file"),
-        ("empty.json.gz", gzip.compress(b""), "empty"),
+        ("empty.json.gz", gzip.compress(b""), "empty file once unpacked"),
+        (
+            "cut.json.gz",
+            gzip.compress(b"x")[:5],
+            "the gzip data ends early, at byte 5; write it again",
+        ),
+        ("twice.gz", gzip.compress(gzip.compress(b"x")), "it is packed with gzip twice: unpack it"),
+        ("a.zip", b"PK\x03\x04" + bytes(30), "it is packed with zip: unpack it"),
         ("a.yaml", b"version: 1\ntool: x\n", "unknown format (starts with 'version: 1"),
         ("a.bin", bytes(range(200)), "unknown format"),
         ("a.csv", b"begin,name\n1,x\n", "say what its columns are: --map MAP.yaml"),
@@ -79,6 +86,14 @@ def test_a_folder_that_holds_something_is_not_touched(tmp_path):
     with pytest.raises(TraceError, match="not empty"):
         import_trace([write(tmp_path / "a.json", text())], out)
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    file = write(tmp_path / "a.json", text())
+    with pytest.raises(
+        TraceError, match=r"a\.json/t: cannot be made \(File exists\); choose another -o"
+    ):
+        import_trace([file], file / "t")
 
 
 @pytest.mark.parametrize("name", ["plain", "t.json", "t.gz", "t.json.gz", "t.txt"])
@@ -132,7 +147,7 @@ def test_damaged_gzip_data_keeps_what_came_before(tmp_path):
 def test_gzip_data_cut_within_its_header_is_one_clear_line(tmp_path, size):
     file = tmp_path / "trace.json.gz"
     file.write_bytes(gzip.compress(b"{}")[:size])
-    with pytest.raises(InputError, match=r"trace\.json\.gz: unknown format"):
+    with pytest.raises(InputError, match=r"trace\.json\.gz: the gzip data ends early"):
         import_trace([file], tmp_path / "out")
 
 
@@ -236,11 +251,51 @@ def test_members_of_an_archive_are_files_and_never_reach_the_disk(tmp_path, mode
     assert {path for path in tmp_path.parent.rglob("*") if "escape" in path.name} == before
 
 
-def test_an_archive_cut_short_is_refused(tmp_path):
-    whole = tar(tmp_path / "a.tar", {"rank0.json": text(2000).encode()})
-    file = write(tmp_path / "cut.tar", whole.read_bytes()[:60_000])
-    with pytest.raises(PastaError, match=r"cut\.tar"):
-        import_trace([file], tmp_path / "out")
+TWO_RANKS = {f"rank{rank}.json": text(20_000).encode() for rank in range(2)}
+CUT = "the archive is cut or damaged"
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_of_an_archive_cut_short_what_is_there_is_kept(tmp_path, mode):
+    whole = tar(tmp_path / "a.tar", TWO_RANKS, mode).read_bytes()
+    file = write(tmp_path / "cut.tar", whole[: len(whole) * 8 // 10])
+    report = import_trace([file], tmp_path / "out")
+    assert report.ranks == [0, 1]
+    assert 25_000 < report.rows["span"] < 35_000
+    assert any(CUT in warning for warning in report.warnings)
+    with pytest.raises(InputError, match=CUT):
+        import_trace([file], tmp_path / "strict", strict=True)
+
+
+@pytest.mark.parametrize("rest", [0, 300, 512])
+def test_an_archive_cut_between_its_members_says_so(tmp_path, rest):
+    """At the end of the first member, in the head of the second, and right behind that head."""
+    whole = tar(tmp_path / "a.tar", TWO_RANKS).read_bytes()
+    second = whole.index(b"rank1.json")
+    file = write(tmp_path / "cut.tar", whole[: second + rest])
+    report = import_trace([file], tmp_path / "out")
+    assert report.ranks == [0]
+    assert report.rows["span"] == 20_000
+    [warning] = report.warnings
+    assert f"rank0.json: {CUT}" in warning
+
+
+def test_an_archive_damaged_between_its_members_says_so(tmp_path):
+    whole = tar(tmp_path / "a.tar", TWO_RANKS).read_bytes()
+    file = write(tmp_path / "bad.tar", whole.replace(b"rank1.json", b"rank1.jsoN"))
+    report = import_trace([file], tmp_path / "out")
+    assert report.rows["span"] == 20_000
+    assert len(report.warnings) == 1
+
+
+def test_an_archive_of_which_nothing_can_be_read_is_refused(tmp_path):
+    whole = tar(tmp_path / "a.tar", TWO_RANKS).read_bytes()
+    for name, content in (("head", whole[:512]), ("none", bytes(10_240))):
+        with pytest.raises(InputError, match=name):
+            import_trace([write(tmp_path / name, content)], tmp_path / "out")
+    empty = tar(tmp_path / "empty.tar", {"a": b""})
+    with pytest.raises(InputError, match=r"empty\.tar: archive without a file that holds anything"):
+        import_trace([empty], tmp_path / "out")
 
 
 def test_progress_ends_at_the_total(tmp_path):
