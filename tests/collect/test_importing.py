@@ -261,6 +261,9 @@ def test_of_an_archive_cut_short_what_is_there_is_kept(tmp_path, mode):
     file = write(tmp_path / "cut.tar", whole[: len(whole) * 8 // 10])
     report = import_trace([file], tmp_path / "out")
     assert report.ranks == [0, 1]
+    if mode == "w":
+        there = file.read_bytes()[whole.index(b"rank1.json") :].count(b"},")
+        assert report.rows["span"] == 20_000 + there
     assert 25_000 < report.rows["span"] < 35_000
     assert any(CUT in warning for warning in report.warnings)
     with pytest.raises(InputError, match=CUT):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 _CHUNK_BYTES = 1 << 20
+_PIECE_BYTES = tarfile.RECORDSIZE
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 
 
@@ -59,15 +60,27 @@ class TarMembers:
 
     def _member(self, entry: tarfile.TarInfo, content: IO[bytes]) -> TarMember:
         member = TarMember(entry.name, entry.size, iter(()))
-        member.chunks = self._content(content, member.damage)
+        member.chunks = self._content(entry, content, member.damage)
         return member
 
-    def _content(self, content: IO[bytes], damage: list[str]) -> Iterator[bytes]:
+    def _content(
+        self, entry: tarfile.TarInfo, content: IO[bytes], damage: list[str]
+    ) -> Iterator[bytes]:
+        """Yield the content in large chunks, of small ones, since a cut one is not given out at all."""
+        chunk = bytearray()
+        read = 0
         try:
-            while chunk := content.read(_CHUNK_BYTES):
-                yield chunk
+            while piece := content.read(_PIECE_BYTES):
+                chunk += piece
+                read += len(piece)
+                if len(chunk) >= _CHUNK_BYTES:
+                    yield bytes(chunk)
+                    chunk.clear()
         except tarfile.TarError as error:
             damage.append(self._described(error))
+            chunk += self._stream.since(entry.offset_data + read)
+        if chunk:
+            yield bytes(chunk)
 
     def _described(self, reason: object) -> str:
         told = "; ".join(self._damage) or str(reason)
@@ -81,22 +94,25 @@ class _Stream:
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
-        self._rest = b""
+        self._chunk = b""
+        self._at = 0
         self._given = 0
         self._recent = b""
 
     def read(self, size: int) -> bytes:
-        while len(self._rest) < size:
-            chunk = next(self._chunks, b"")
-            if not chunk:
-                break
-            self._rest += chunk
-        taken, self._rest = self._rest[:size], self._rest[size:]
+        taken = self._chunk[self._at : self._at + size]
+        self._at += len(taken)
+        while len(taken) < size and (chunk := next(self._chunks, b"")):
+            self._chunk, self._at = chunk, min(size - len(taken), len(chunk))
+            taken += chunk[: self._at]
         self._given += len(taken)
         self._recent = (self._recent + taken)[-self._KEPT_BYTES :]
         return taken
 
     def is_end(self, byte: int) -> bool:
         """Tell whether a block of zeros, which ends an archive, stands where no member could be read."""
-        start = byte - (self._given - len(self._recent))
-        return self._recent[start : start + _BLOCK_BYTES] == bytes(_BLOCK_BYTES)
+        return self.since(byte)[:_BLOCK_BYTES] == bytes(_BLOCK_BYTES)
+
+    def since(self, byte: int) -> bytes:
+        """Return what was given out last, from `byte` of the stream on."""
+        return self._recent[max(byte - self._given + len(self._recent), 0) :]
