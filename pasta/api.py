@@ -28,7 +28,7 @@ from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, TablePart, build_report
 from pasta.tools.report_check import check_report
-from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool, shipped_tools
+from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool, passed_over, shipped_tools
 from pasta.trace import Trace
 from pasta.trace_sql import query_trace
 
@@ -153,7 +153,7 @@ def run_tool(
                 parameters=graph.parameters,
                 engine=running.name,
                 sources={source.name: str(source.trace.path) for source in sources},
-                notes=[*notes, *running.notes],
+                notes=[*_which_ran(tool), *notes, *running.notes],
                 graph=graph,
             )
         build_report(report, config, sources, tables)
@@ -166,6 +166,11 @@ def run_tool(
     if folder is not None:
         write_outputs({name: tables[name] for name in config.parquet}, folder)
     return report
+
+
+def _which_ran(tool: str) -> list[str]:
+    own = passed_over(tool)
+    return [f"this tool ships with pasta; to run {own} here, name it as ./{own}"] if own else []
 
 
 def report(

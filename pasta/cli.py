@@ -22,6 +22,7 @@ from pasta.cli_collect import (
     record,
     with_collect_options,
 )
+from pasta.cli_new import new
 from pasta.cli_report import FORMATS, print_report, report_command
 from pasta.cli_trace import trace
 from pasta.errors import PastaError
@@ -54,6 +55,7 @@ def cli(*, debug: bool) -> None:
 
 cli.add_command(collect)
 cli.add_command(control)
+cli.add_command(new)
 cli.add_command(report_command)
 cli.add_command(trace)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from pasta.errors import PastaError, did_you_mean
@@ -58,4 +58,17 @@ class Registry(Generic[T]):
         for module in pkgutil.iter_modules(package.__path__, f"{self._package}."):
             importlib.import_module(module.name)
         for point in entry_points(group=ENTRY_POINT_GROUP):
-            point.load()
+            _load_plugin(point)
+
+
+def _load_plugin(point: EntryPoint) -> None:
+    try:
+        point.load()
+    except PastaError:
+        raise
+    except Exception as error:
+        owner = point.dist.name if point.dist is not None else point.name
+        raise PastaError(
+            f"the plugin {owner} cannot be loaded: its module {point.module} fails with {error!r};"
+            f" mend it, or pip uninstall {owner}"
+        ) from error

@@ -6,13 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import settings
 
-from pasta.schema import arrow_schema
+from pasta.testing import write_trace
 from pasta.trace import Trace
-from pasta.trace_writer import TraceWriter
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,19 +49,6 @@ def make_trace(tmp_path: Path) -> TraceMaker:
         return write_trace(tmp_path / name, **tables)
 
     return make
-
-
-def write_trace(folder: Path, **tables: list[dict[str, object]]) -> Trace:
-    """Write a trace from rows given as dicts."""
-    writer = TraceWriter(folder, {"command": "hand-written"})
-    part = writer.part()
-    for table, rows in tables.items():
-        schema = arrow_schema(table)
-        complete = [{"rank": 0, "pid": 1, **row} for row in rows]
-        part.append(table, pa.Table.from_pylist(complete, schema=schema))
-    part.finish()
-    writer.finish()
-    return Trace.open(folder)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

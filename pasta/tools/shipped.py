@@ -28,10 +28,11 @@ def find_config(name: str) -> Path:
     """Return the YAML file that `name` means.
 
     A path that exists is that file; a shipped tool's name, or a path whose stem is one
-    (`configs/working_set.yaml` where there is no such folder), is the shipped file.
+    (`configs/working_set.yaml` where there is no such folder), is the shipped file; any other
+    name is `NAME.yaml` or `configs/NAME.yaml` in the current folder.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is none of them.
     """
     path = Path(name)
     if path.is_file():
@@ -39,8 +40,30 @@ def find_config(name: str) -> Path:
     shipped = shipped_tools()
     if path.suffix in ("", ".yaml", ".yml") and path.stem in shipped and not path.is_dir():
         return shipped[path.stem]
+    local = _local_tool(name)
+    if local is not None:
+        return local
     hint = did_you_mean(path.stem, shipped)
     raise ConfigError("", f"no such file or shipped tool '{name}'.{hint}")
+
+
+def passed_over(name: str) -> Path | None:
+    """Return the file of the current folder that `name` would mean if no such tool shipped.
+
+    `None`: there is no such file, or it is that tool's own.
+    """
+    local = _local_tool(name)
+    if local is None or name not in shipped_tools():
+        return None
+    return local if local.read_bytes() != shipped_tools()[name].read_bytes() else None
+
+
+def _local_tool(name: str) -> Path | None:
+    """Return `NAME.yaml` or `configs/NAME.yaml` in the current folder, of a name that is no path."""
+    if Path(name).name != name:
+        return None
+    candidates = (Path(f"{name}.yaml"), Path("configs", f"{name}.yaml"))
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def load_tool(name: str) -> ToolConfig:
