@@ -23,6 +23,7 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _INCOMPLETE = "incomplete"
 _CLOSED = "closed"
 _NESTED_MAX = 64
+_END_OF_ARRAY = re.compile(rb"\}\s*\]\s*(?=\}\s*\Z|,\s*\"\w+\"\s*:|\Z)")
 _UNTYPED = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
@@ -158,6 +159,10 @@ class ArrayBlocks(JsonStream):
                     f"damaged {elements.what}: left out", where=f"byte {place} ({problem})"
                 )
                 last = first
+                if self._ended and first + 1 == len(starts):
+                    end = _END_OF_ARRAY.search(block, starts[first])
+                    if end is not None:
+                        return found, block[end.end() :], True
             first = last = last + 1
         return found, b"", False
 
@@ -180,17 +185,18 @@ class ArrayBlocks(JsonStream):
                 return self._left_out(elements, array, str(error))
             except msgspec.DecodeError as error:
                 closed = _decode_closed(partial(_decode, elements), array, error)
-                if closed is not None:
-                    return *closed, _CLOSED
-                problem = problem or str(error)
+                if closed is None:
+                    problem = problem or str(error)
+                    continue
+                found, rest, state = *closed, _CLOSED
             else:
-                if repair is repaired:
-                    self._losses.fault(
-                        f"{elements.what} with control characters, bad escapes, inf or nan:"
-                        " repaired",
-                        where=f"byte {self._offset} or later",
-                    )
-                return found, b"", ""
+                rest, state = b"", ""
+            if repair is repaired:
+                self._losses.fault(
+                    f"{elements.what} with control characters, bad escapes, inf or nan: repaired",
+                    where=f"byte {self._offset} or later",
+                )
+            return found, rest, state
         try:
             _decode(elements, b"[" + piece)
         except msgspec.DecodeError as error:

@@ -8,7 +8,11 @@ _NOT_A_NUMBER = re.compile(
     rb'("(?:[^"\\]|\\.)*+")|[-+]?\b(?:inf(?:inity)?|nan)\b', re.DOTALL | re.IGNORECASE
 )
 _NUMBER_LIKE = re.compile(rb"[:,\[]\s*[-+]?(?:inf|nan)", re.IGNORECASE)
-_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
+_HIGH, _LOW = rb"u[dD][89abAB][0-9a-fA-F]{2}", rb"u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(
+    rb'\\(?:(["\\/bfnrt]|' + _HIGH + rb"\\" + _LOW + rb"|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})"
+    rb"|(" + _HIGH + rb"|" + _LOW + rb")|)"
+)
 _CONTROL_TO_SPACE = bytes(max(byte, 32) for byte in range(256))
 
 
@@ -29,9 +33,18 @@ def without_infinities(text: bytes) -> tuple[bytes, int]:
 
 
 def repaired(text: bytes) -> bytes:
-    """Return `text` with infinities as null, control characters as blanks, bad escapes doubled."""
+    """Return `text` with infinities as null, control characters as blanks, bad escapes doubled.
+
+    Half of a character in two escapes becomes U+FFFD.
+    """
     text, _ = without_infinities(text.translate(_CONTROL_TO_SPACE))
-    return _ESCAPE.sub(lambda match: match[0] if match[1] else rb"\\", text)
+    return _ESCAPE.sub(_repaired_escape, text)
+
+
+def _repaired_escape(escape: re.Match[bytes]) -> bytes:
+    if escape[1]:
+        return escape[0]
+    return rb"\ufffd" if escape[2] else rb"\\"
 
 
 def valid_utf8(text: bytes) -> tuple[bytes, int, int]:

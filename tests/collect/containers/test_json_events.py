@@ -135,6 +135,31 @@ def test_control_characters_and_bad_escapes_are_repaired(block_bytes):
     assert losses == {"event with control characters, bad escapes, inf or nan: repaired": 1}
 
 
+@pytest.mark.parametrize("block_bytes", [1, 60, 1 << 20])
+@pytest.mark.parametrize("place", [0, 2])
+def test_halves_of_characters_are_replaced(block_bytes, place):
+    arguments = f', "args": {{"n": {place}}}'
+    halved = '"a\\ud83d\\ude00b\\ud800\\u0041\\udfffc"'
+    text = trace(3).replace('"k"' + arguments, halved + arguments)
+    events, reader, losses = read(text, block_bytes=block_bytes)
+    assert [event["name"] for event in events].index("a\U0001f600b\ufffdA\ufffdc") == place
+    assert losses == {"event with control characters, bad escapes, inf or nan: repaired": 1}
+    assert reader.complete
+
+
+@pytest.mark.parametrize("block_bytes", [1, 60, 1 << 20])
+@pytest.mark.parametrize("after", ["", ', "base": 7'])
+def test_what_follows_a_damaged_last_event_is_read(block_bytes, after):
+    sound = '{"ph": "X", "name": "k"}'
+    damaged = '{"ph": "X", "name": "a"b", "args": {"list": [{"of": 1}]}}'
+    text = f'{{"traceEvents": [{sound}, {damaged}]{after}}}'
+    events, reader, losses = read(text, block_bytes=block_bytes)
+    assert [event["name"] for event in events] == ["k"]
+    assert losses == {"damaged event: left out": 1}
+    assert reader.complete
+    assert reader.metadata == ({"base": 7} if after else {})
+
+
 def test_strict_names_the_byte_of_a_damaged_event():
     text = trace(3).replace('{"n": 1}', '{"n": }')
     with pytest.raises(InputError, match=rf"file at byte {text.index(EVENT[:13], 30)} ") as error:

@@ -294,6 +294,13 @@ def test_shapes_nested_deeper_than_can_be_read_are_counted(imported):
     assert losses == {"Input Dims that is no whole list: read as null": 1}
 
 
+def test_a_line_number_that_nobody_can_mean_is_text(imported):
+    stack = f"a.py({'9' * 5000}): f;b.py(99999999999): g"
+    trace, losses = imported([OPERATOR | {"args": {"Call stack": stack}}])
+    assert rows(trace, "frame", "file", "line") == [("b.py", (1 << 31) - 1), ("", 0)]
+    assert losses == {}
+
+
 def test_collectives_of_a_trace_without_a_device(imported):
     recorded = COMMUNICATION | {"Collective name": "send", "Dst Rank": 2, "Seq": 17}
     waiting = COMMUNICATION | {"Collective name": "wait"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pasta.collect.shaping.columns import stable_number
 
-_FRAME = re.compile(r"(.*)\((\d+)\): (.*)", re.DOTALL)
+_FRAME = re.compile(r"(.*)\((\d{1,18})\): (.*)", re.DOTALL)
 _LINE_MAX = (1 << 31) - 1
 
 
