@@ -33,7 +33,8 @@ import pasta
 from pasta.schema import arrow_schema
 from pasta.tools.shipped import SHIPPED_TRACE
 from pasta.trace import MANIFEST, RANK_FOLDER, Trace
-from pasta.trace_merge import ROW_GROUP_ROWS, conform, parquet_writer
+from pasta.trace_merge import ROW_GROUP_ROWS, conform
+from pasta.trace_parts import parquet_writer
 from pasta.trace_writer import new_manifest
 
 FILE_ROWS = 1 << 20

@@ -6,25 +6,26 @@ A table is sorted slice of time by slice of time, so that memory stays bounded w
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from pasta.ahead import ahead
 from pasta.errors import TraceError
 from pasta.schema import TABLES, arrow_schema
+from pasta.trace_parts import Part, known_times, open_part, parquet_writer, part_files
 
-PART_FILES = "part-*.parquet"
 ROW_GROUP_ROWS = 1 << 17
 FILE_ROWS = 1 << 20
 SLICE_ROWS = 1 << 16
-_SAMPLES_PER_GROUP = 1024
+_SAMPLE_ROWS = 128
+_HELD_BYTES = 1 << 25
 _EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
 
 Transform = Callable[[pl.DataFrame], pl.DataFrame]
@@ -40,10 +41,10 @@ def merge(folder: Path, table: str, transform: Transform | None) -> int:
     Returns:
         The number of rows.
     """
-    parts = sorted(folder.glob(PART_FILES))
+    parts = part_files(folder)
     columns = arrow_schema(table).names
     sorted_files = _SortedFiles(folder, table)
-    for rows in ahead(_slices(parts, table)):
+    for rows in ahead(_slices([open_part(part) for part in parts], table)):
         frame = rows if transform is None else transform(rows)
         sorted_files.append(frame.select(columns))
     sorted_files.close()
@@ -54,13 +55,25 @@ def merge(folder: Path, table: str, transform: Transform | None) -> int:
     return sorted_files.rows
 
 
+def read_parts(parts: Sequence[Path]) -> pl.DataFrame:
+    """Return all rows of parts."""
+    opened = [open_part(part) for part in parts]
+    return _frame(
+        pa.concat_tables([part.read(batch) for part in opened for batch in range(part.batches)])
+    )
+
+
 def revise(file: Path, table: str, transform: Transform) -> None:
-    """Replace the rows of one finished file by what `transform` makes of them, in their order."""
-    frame = transform(pl.read_parquet(file, hive_partitioning=False, glob=False))
-    rows = conform(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    """Replace the rows of one finished file by what `transform` makes of them, group by group."""
     temporary = file.with_name(f".{file.name}")
-    with parquet_writer(temporary, table, compression="zstd") as writer:
-        writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+    with (
+        pq.ParquetFile(file) as finished,
+        parquet_writer(temporary, table, compression="zstd") as writer,
+    ):
+        for group in range(finished.num_row_groups):
+            frame = transform(pl.DataFrame(finished.read_row_group(group)))
+            rows = conform(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
+            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
     temporary.rename(file)
 
 
@@ -99,17 +112,6 @@ class _SortedFiles:
         return self._folder / f".{self._files:06d}.parquet"
 
 
-def parquet_writer(path: Path, table: str, *, compression: str) -> pq.ParquetWriter:
-    """Return a writer of `table` that keeps dictionaries for texts only: numbers repeat little."""
-    schema = arrow_schema(table)
-    texts = [
-        field.name if pa.types.is_string(field.type) else f"{field.name}.list.element"
-        for field in schema
-        if pa.types.is_string(field.type) or pa.types.is_list(field.type)
-    ]
-    return pq.ParquetWriter(path, schema, compression=compression, use_dictionary=texts)  # type: ignore[arg-type]
-
-
 def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
     """Return `batch` with exactly the columns of `table`, in order and of its types."""
     schema = arrow_schema(table)
@@ -127,53 +129,78 @@ def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-@dataclass(frozen=True)
-class _Extent:
-    """The times in one part; one without any counts as late as possible."""
-
-    part: Path
-    first: int
-    last: int
-
-
-def _slices(parts: list[Path], table: str) -> Iterator[pl.DataFrame]:
+def _slices(parts: Sequence[Part], table: str) -> Iterator[pl.DataFrame]:
     """Yield about `SLICE_ROWS` rows at a time, in order of `ts` where the table has it."""
     if "ts" not in TABLES[table].schema.names:
         for part in parts:
-            yield from pl.read_parquet(part, hive_partitioning=False).iter_slices(SLICE_ROWS)
+            for batch in range(part.batches):
+                yield from _frame(part.read(batch)).iter_slices(SLICE_ROWS)
         return
-    extents, edges = _survey(parts)
-    bounds: list[int | None] = [*edges, None]
-    for low, high in zip([_EARLIEST, *edges], bounds, strict=True):
-        overlapping = [
-            extent.part
-            for extent in extents
-            if extent.last >= low and (high is None or extent.first < high)
-        ]
-        if not overlapping:
-            continue
-        time = pl.col("ts")  # bare, so that row groups are left out by their statistics
-        within = (time >= low) | time.is_null() if high is None else (time >= low) & (time < high)
-        rows = pl.scan_parquet(overlapping, hive_partitioning=False, glob=False).filter(within)
-        yield rows.collect(engine="streaming").sort("ts", nulls_last=True, maintain_order=True)
+    batches = _Batches(parts)
+    cuts = batches.cuts()
+    for low, high in zip([_EARLIEST, *cuts], [*cuts, None], strict=True):
+        pieces = batches.between(low, high)
+        if pieces:
+            frame = _frame(pa.concat_tables(pieces))
+            in_order = frame["ts"].is_sorted(nulls_last=True)
+            yield frame if in_order else frame.sort("ts", nulls_last=True, maintain_order=True)
 
 
-def _survey(parts: list[Path]) -> tuple[list[_Extent], list[int]]:
-    """Return the times of each part, and where to cut so that slices are about equally large."""
-    extents = []
-    samples = [np.zeros(0, dtype=np.int64)]
-    rows = 0
-    for part in parts:
-        file = pq.ParquetFile(part)
-        rows += file.metadata.num_rows
-        first, last = _LATEST, _EARLIEST
-        for group in range(file.num_row_groups):
-            column = file.read_row_group(group, columns=["ts"]).column("ts")
-            known: NDArray[np.int64] = column.drop_null().to_numpy()
-            samples.append(known[:: ROW_GROUP_ROWS // _SAMPLES_PER_GROUP])
-            first = min(first, int(known.min(initial=_LATEST)))
-            last = _LATEST if column.null_count else max(last, int(known.max(initial=_EARLIEST)))
-        extents.append(_Extent(part, first, last))
-    times = np.sort(np.concatenate(samples))
-    count = min(-(-rows // SLICE_ROWS), len(times) + 1)
-    return extents, np.unique(times[np.arange(1, count) * len(times) // count]).tolist()
+def _frame(rows: pa.Table) -> pl.DataFrame:
+    return cast(pl.DataFrame, pl.from_arrow(rows))
+
+
+class _Batches:
+    """The batches of a table's parts, each sorted by `ts`.
+
+    Those that the next slice needs, too, stay in memory, up to a size.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._places = [(part, batch) for part in parts for batch in range(part.batches)]
+        self._first, self._last, self._samples = [], [], []
+        self._rows = 0
+        for part, batch in self._places:
+            times = known_times(part.times(batch))
+            self._rows += len(times)
+            self._first.append(int(times[0]))
+            self._last.append(int(times[-1]))
+            self._samples.append(times[times < _LATEST][::_SAMPLE_ROWS])
+        self._read: OrderedDict[int, pa.Table] = OrderedDict()
+
+    def cuts(self) -> list[int]:
+        """Return times between which about `SLICE_ROWS` rows lie."""
+        times = np.sort(np.concatenate(self._samples))
+        count = min(-(-self._rows // SLICE_ROWS), len(times) + 1)
+        return [int(time) for time in np.unique(times[np.arange(1, count) * len(times) // count])]
+
+    def between(self, low: int, high: int | None) -> list[pa.Table]:
+        """Return the rows from `low` to before `high`, by batch; `None`: all that follow.
+
+        `low` is never less than the last `high`.
+        """
+        for place in [place for place in self._read if self._last[place] < low]:
+            del self._read[place]
+        pieces = []
+        for place, (first, last) in enumerate(zip(self._first, self._last, strict=True)):
+            if last < low or (high is not None and first >= high):
+                continue
+            rows = self._batch(place)
+            times = known_times(rows.column("ts"))
+            start = int(np.searchsorted(times, low))
+            stop = len(times) if high is None else int(np.searchsorted(times, high))
+            if start < stop:
+                pieces.append(rows.slice(start, stop - start))
+        return pieces
+
+    def _batch(self, place: int) -> pa.Table:
+        rows = self._read.pop(place, None)
+        if rows is None:
+            part, batch = self._places[place]
+            rows = part.read(batch)
+        self._read[place] = rows
+        while (
+            len(self._read) > 1 and sum(held.nbytes for held in self._read.values()) > _HELD_BYTES
+        ):
+            self._read.popitem(last=False)
+        return rows

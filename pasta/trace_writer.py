@@ -9,31 +9,31 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import pasta
 from pasta.errors import TraceError
-from pasta.schema import SCHEMA_VERSION, arrow_schema
+from pasta.schema import SCHEMA_VERSION
 from pasta.trace import MANIFEST, RANK_FOLDER
 from pasta.trace_merge import (
     FILE_ROWS,
-    PART_FILES,
     ROW_GROUP_ROWS,
     Transform,
     conform,
     merge,
-    parquet_writer,
+    read_parts,
     revise,
 )
+from pasta.trace_parts import PartSink, create_part, part_files, part_name, sorted_batch
 
-ROW_GROUP_BYTES = 1 << 22
+BATCH_ROWS = 1 << 15
+BATCH_BYTES = 1 << 22
 
 
 def new_manifest(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,8 +94,8 @@ class PartWriter:
 
     Args:
         folder: where the tables' folders go.
-        file_seconds: for live recording: roll files after so long and sort each row group by `ts`;
-            `None`: roll files by rows only and leave all sorting to `finish`.
+        file_seconds: for live recording: close files after so long, and write such as others can read;
+            `None`: nobody reads the tables before `finish`.
     """
 
     def __init__(self, folder: Path, *, file_seconds: float | None = None) -> None:
@@ -103,25 +103,29 @@ class PartWriter:
         self.rows: dict[str, int] = {}
         self._file_seconds = file_seconds
         self._open: dict[str, _RollingFile] = {}
+        self._background = ThreadPoolExecutor(max_workers=1)
 
     def append(self, table: str, batch: pa.RecordBatch | pa.Table) -> None:
         """Append rows; columns that `batch` lacks are null, unknown ones are an error."""
         if batch.num_rows == 0:
             return
         rows = conform(table, batch)
-        if table not in self._open:
-            self._open[table] = _RollingFile(self.folder / table, table, self._file_seconds)
-        self._open[table].append(rows)
+        self._file(table).append(rows)
         self.rows[table] = self.rows.get(table, 0) + rows.num_rows
 
     def adopt(self, folder: Path, rows: Mapping[str, int]) -> None:
         """Take over the flushed files of another part's `folder`, after those appended so far."""
         for table, count in rows.items():
-            if table not in self._open:
-                self._open[table] = _RollingFile(self.folder / table, table, self._file_seconds)
-            for file in sorted((folder / table).glob(PART_FILES)):
-                self._open[table].adopt(file)
+            for file in part_files(folder / table):
+                self._file(table).adopt(file)
             self.rows[table] = self.rows.get(table, 0) + count
+
+    def _file(self, table: str) -> _RollingFile:
+        if table not in self._open:
+            self._open[table] = _RollingFile(
+                self.folder / table, table, self._file_seconds, self._background
+            )
+        return self._open[table]
 
     @property
     def bytes(self) -> int:
@@ -139,8 +143,8 @@ class PartWriter:
             return
         self._open.pop(table).close()
         folder = self.folder / table
-        parts = sorted(folder.glob(PART_FILES))
-        rows = transform(pl.read_parquet(parts, hive_partitioning=False, glob=False))
+        parts = part_files(folder)
+        rows = transform(read_parts(parts))
         for part in parts:
             part.unlink()
         self.rows[table] = 0
@@ -183,30 +187,43 @@ class PartWriter:
 
 
 class _RollingFile:
-    """The files of one table while it is being appended to."""
+    """The parts of one table while it is being appended to.
 
-    def __init__(self, folder: Path, table: str, seconds: float | None) -> None:
-        self.folder = folder
+    Args:
+        folder: of the table.
+        table: its name.
+        seconds: the age at which a part that others may read is closed; `None`: nobody reads parts.
+        background: sorts and writes batches.
+    """
+
+    def __init__(
+        self, folder: Path, table: str, seconds: float | None, background: Executor
+    ) -> None:
+        self._folder = folder
         self._table = table
-        self._sorted = seconds is not None and "ts" in arrow_schema(table).names
         self._seconds = seconds
+        self._background = background
+        self._batch_rows = BATCH_ROWS if seconds is None else ROW_GROUP_ROWS
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
         self._file_rows = 0
         self._files = 0
         self._opened = 0.0
         self.bytes = 0
-        self._writer: pq.ParquetWriter | None = None
+        self._sink: PartSink | None = None
+        self._writing: Future[None] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, rows: pa.Table) -> None:
         if self._opened == 0.0:
             self._opened = time.monotonic()
-        self._pending.append(rows)
-        self._pending_rows += rows.num_rows
-        self._pending_bytes += rows.nbytes
-        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-            self._write_row_group()
+        for start in range(0, rows.num_rows, self._batch_rows):
+            piece = rows.slice(start, self._batch_rows)
+            self._pending.append(piece)
+            self._pending_rows += piece.num_rows
+            self._pending_bytes += piece.nbytes
+            if self._pending_rows >= self._batch_rows or self._pending_bytes >= BATCH_BYTES:
+                self._write_batch()
         if self._file_rows >= FILE_ROWS:
             self.close()
         self.roll()
@@ -217,34 +234,47 @@ class _RollingFile:
             self.close()
 
     def close(self) -> None:
-        self._write_row_group()
-        if self._writer is not None:
-            self._writer.close()
+        self._write_batch()
+        self._wait()
+        if self._sink is not None:
+            self._sink.close()
             self.bytes += self._temporary.stat().st_size
-            self._temporary.rename(self.folder / f"part-{self._files:06d}.parquet")
-            self._writer = None
+            self._temporary.rename(self._folder / self._name)
+            self._sink = None
             self._files += 1
         self._file_rows = 0
         self._opened = 0.0
 
     def adopt(self, file: Path) -> None:
         self.close()
-        file.rename(self.folder / f"part-{self._files:06d}.parquet")
+        file.rename((self._folder / self._name).with_suffix(file.suffix))
         self._files += 1
 
     @property
-    def _temporary(self) -> Path:
-        return self.folder / f".part-{self._files:06d}.parquet"
+    def _name(self) -> str:
+        return part_name(self._files, readable=self._seconds is not None)
 
-    def _write_row_group(self) -> None:
+    @property
+    def _temporary(self) -> Path:
+        return self._folder / f".{self._name}"
+
+    def _write_batch(self) -> None:
+        """Begin to write what is pending, once the batch before it is written."""
         if not self._pending:
             return
-        rows = pa.concat_tables(self._pending)
-        if self._sorted:
-            rows = rows.sort_by("ts")
-        if self._writer is None:
-            self._writer = parquet_writer(self._temporary, self._table, compression="lz4")
-        self._writer.write_table(rows)
-        self._file_rows += rows.num_rows
+        self._wait()
+        if self._sink is None:
+            self._sink = create_part(self._temporary, self._table)
+        self._writing = self._background.submit(_write, self._sink, self._pending)
+        self._file_rows += self._pending_rows
         self._pending = []
         self._pending_rows = self._pending_bytes = 0
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+
+def _write(sink: PartSink, pending: Sequence[pa.Table]) -> None:
+    sink.write_batch(sorted_batch(pending))

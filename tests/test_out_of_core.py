@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 from pasta.trace import RANK_FOLDER
-from pasta.trace_merge import conform, parquet_writer
+from pasta.trace_merge import conform
+from pasta.trace_parts import parquet_writer
 
 ROWS = 1 << 20
 FEW, MANY = 4, 16

@@ -72,7 +72,7 @@ def test_sorting_in_slices_is_a_stable_sort(tmp_path_factory, batches, slice_row
         patch.setattr(trace_merge, "SLICE_ROWS", slice_rows)
         patch.setattr(trace_merge, "FILE_ROWS", 2 * slice_rows)
         patch.setattr(trace_writer, "FILE_ROWS", 3)
-        patch.setattr(trace_writer, "ROW_GROUP_ROWS", 2)
+        patch.setattr(trace_writer, "BATCH_ROWS", 2)
         part = PartWriter(folder)
         rows, heights = [], []
         for times in batches:
@@ -95,8 +95,8 @@ def test_sorting_in_slices_is_a_stable_sort(tmp_path_factory, batches, slice_row
 
 def test_slices_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(trace_merge, "SLICE_ROWS", 1000)
-    monkeypatch.setattr(trace_writer, "ROW_GROUP_ROWS", 500)
-    monkeypatch.setattr(trace_merge, "_SAMPLES_PER_GROUP", trace_merge.ROW_GROUP_ROWS // 4)
+    monkeypatch.setattr(trace_writer, "BATCH_ROWS", 500)
+    monkeypatch.setattr(trace_merge, "_SAMPLE_ROWS", 4)
     part = PartWriter(tmp_path)
     times = np.random.default_rng(1).permutation(20_000)
     for start in range(0, 20_000, 700):
