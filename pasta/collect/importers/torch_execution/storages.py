@@ -6,11 +6,13 @@ result in a storage that the operator was not given, and that was not made insid
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from pasta.collect.importers.torch_execution.nodes import Operation, Tensor, extent
 from pasta.collect.importers.torch_execution.schemas import Signature, signature
+from pasta.collect.importers.torch_execution.waiting import Waiting
 from pasta.collect.target.torch.views import View
 
 
@@ -36,7 +38,8 @@ class Storage:
 class Touch(NamedTuple):
     """What one operator, with all that it called, did to one storage."""
 
-    storage: Storage
+    object_id: int
+    device: int
     read: tuple[View, ...]
     written: tuple[View, ...]
 
@@ -46,37 +49,38 @@ class Touches:
 
     What an operator called counts as its own: only operators that none called have touches.
 
+    Args:
+        waiting: where touches wait for what called their operator.
+
     Attributes:
-        storages: all that were seen.
+        sizes: bytes of each storage that was seen, in order of their numbers, which count from 1.
         inexact: how many views of unknown strides there were.
     """
 
-    def __init__(self) -> None:
-        self.storages: list[Storage] = []
+    def __init__(self, waiting: Waiting[tuple[int, list[Touch]]]) -> None:
+        self.sizes = array("q")
         self.inexact = 0
         self._current: dict[int, Storage] = {}
-        self._open: dict[int, list[tuple[int, list[Touch]]]] = {}
+        self._waiting = waiting
         self._ranges: set[int] = set()
 
     def add(self, operation: Operation) -> Iterator[tuple[int, list[Touch]]]:
         """Take a node; yield (node, touches) of the operators that none called, once known."""
-        inside = self._open.pop(operation.id, [])
+        inside = self._waiting.pop(operation.id)
         if not operation.schema:
             self._ranges.add(operation.id)
             yield from inside
             return
         touches = [touch for _, of_one in inside for touch in of_one]
-        touches = _merged(touches + self._own(operation))
+        touches = self._merged(touches + self._own(operation))
         if operation.parent in self._ranges:
             yield operation.id, touches
         else:
-            self._open.setdefault(operation.parent, []).append((operation.id, touches))
+            self._waiting.add(operation.parent, (operation.id, touches))
 
     def rest(self) -> Iterator[tuple[int, list[Touch]]]:
         """Yield what is left of operators whose caller is not in the trace."""
-        for left in self._open.values():
-            yield from left
-        self._open = {}
+        yield from self._waiting.rest()
 
     def _own(self, operation: Operation) -> list[Touch]:
         called = signature(operation.schema)
@@ -89,7 +93,8 @@ class Touches:
             if storage.object_id in known:
                 aliased = True
             else:
-                made.append(Touch(storage, (), (tensor.view,) if called.writes_results else ()))
+                written = (tensor.view,) if called.writes_results else ()
+                made.append(Touch(storage.object_id, storage.device, (), written))
         if called.metadata_only or (aliased and not made and not called.mutates):
             return []
         return [_used(called, tensor, storage) for tensor, storage in given] + made
@@ -109,31 +114,32 @@ class Touches:
         return storage
 
     def _new(self, tensor: Tensor, born: int) -> Storage:
-        storage = Storage(len(self.storages) + 1, tensor.device, born)
-        self.storages.append(storage)
+        storage = Storage(len(self.sizes) + 1, tensor.device, born)
+        self.sizes.append(0)
         self._current[tensor.storage] = storage
         return storage
 
     def _widen(self, storage: Storage, tensor: Tensor) -> None:
         storage.bytes = max(storage.bytes, extent(tensor.view))
+        self.sizes[storage.object_id - 1] = storage.bytes
         self.inexact += not tensor.exact
+
+    def _merged(self, touches: list[Touch]) -> list[Touch]:
+        """Return one touch for each storage of any size that is touched, with each view once."""
+        views: dict[tuple[int, int], tuple[dict[View, None], dict[View, None]]] = {}
+        for touch in touches:
+            if self.sizes[touch.object_id - 1] and (touch.read or touch.written):
+                read, written = views.setdefault((touch.object_id, touch.device), ({}, {}))
+                read.update(dict.fromkeys(touch.read))
+                written.update(dict.fromkeys(touch.written))
+        return [Touch(*of, (*read,), (*written,)) for of, (read, written) in views.items()]
 
 
 def _used(called: Signature, tensor: Tensor, storage: Storage) -> Touch:
     view = (tensor.view,)
     return Touch(
-        storage,
+        storage.object_id,
+        storage.device,
         view if called.reads(tensor.position) else (),
         view if called.writes(tensor.position) else (),
     )
-
-
-def _merged(touches: list[Touch]) -> list[Touch]:
-    """Return one touch for each storage of any size that is touched, with each view once."""
-    views: dict[Storage, tuple[dict[View, None], dict[View, None]]] = {}
-    for touch in touches:
-        if touch.storage.bytes and (touch.read or touch.written):
-            read, written = views.setdefault(touch.storage, ({}, {}))
-            read.update(dict.fromkeys(touch.read))
-            written.update(dict.fromkeys(touch.written))
-    return [Touch(storage, (*read,), (*written,)) for storage, (read, written) in views.items()]

@@ -8,7 +8,6 @@ on them, and their operators by the order.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -22,7 +21,8 @@ _THREADS_MAX = 1 << 8
 _SURE = 0.9
 _SAME_THREAD = 0.5
 _ITSELF_TWICE = 2
-_LEVELS = ("run", "step", "phase", "annotation", "operator")
+TWIN_LEVELS = ("run", "step", "phase", "annotation", "operator")
+"""The levels of spans that may be a node's."""
 
 
 class Twins(NamedTuple):
@@ -55,15 +55,16 @@ class _Thread(NamedTuple):
     numbered: NDArray[np.bool_]
 
 
-def twin_spans(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans that may be a node's, in order of begin on their thread.
+def in_order(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return spans in order of begin on their thread.
 
     Args:
-        spans: with `tid`, `ts`, `dur`, `external_id`, `level`, `name`, `sequence`.
+        spans: with `tid`, `ts`, `dur`, `external_id`.
     """
-    chosen = spans.filter(pl.col("level").is_in(_LEVELS)).with_columns(begin="ts")
+    keys = spans.select("tid", "ts", "external_id", "dur").with_row_index("at")
     order = ["tid", "ts", "external_id", "dur"]
-    return chosen.sort(order, descending=[False, False, False, True], maintain_order=True)
+    descending = [False, False, False, True]
+    return spans[keys.sort(order, descending=descending, maintain_order=True)["at"]]
 
 
 def pair(nodes: pl.DataFrame, spans: pl.DataFrame) -> Twins:
@@ -71,8 +72,8 @@ def pair(nodes: pl.DataFrame, spans: pl.DataFrame) -> Twins:
 
     Args:
         nodes: `tid`, `name`, `sequence` (null: none) and `begin`, any number that grows with the
-            time, in its order.
-        spans: as `twin_spans` returns them.
+            time, in its order. A name may be any value that stands for it on both sides.
+        spans: the same, as `in_order` returns them.
     """
     by_number = _pair(nodes, spans, ["name", "sequence"])
     by_name = _pair(nodes, spans, ["name"])
@@ -80,10 +81,7 @@ def pair(nodes: pl.DataFrame, spans: pl.DataFrame) -> Twins:
 
 
 def _pair(nodes: pl.DataFrame, spans: pl.DataFrame, key: list[str]) -> Twins:
-    both = pl.concat([frame.select(key) for frame in (nodes, spans)])
-    keys = both.select(pl.struct(key).rank("dense")).to_series().to_numpy().astype(np.int64)
-    left = _threads(nodes, keys[: nodes.height])
-    right = _threads(spans, keys[nodes.height :])
+    left, right = _threads(nodes, key), _threads(spans, key)
     pairs = []
     ambiguous = 0
     paired, alike = _paired_threads(left, right)
@@ -98,8 +96,12 @@ def _pair(nodes: pl.DataFrame, spans: pl.DataFrame, key: list[str]) -> Twins:
     return Twins(joined[:, 0], joined[:, 1], ambiguous, alike)
 
 
-def _threads(frame: pl.DataFrame, keys: NDArray[np.int64]) -> list[_Thread]:
-    """Return the threads in order of their first begin."""
+def _threads(frame: pl.DataFrame, key: list[str]) -> list[_Thread]:
+    """Return the threads in order of their first begin.
+
+    Keys are digests of 64 bits, which fit both sides without a list of all that there are.
+    """
+    keys = frame.select(pl.struct(key).hash()).to_series().to_numpy().view(np.int64)
     numbered = frame["sequence"].is_not_null().to_numpy()
     begins = frame["begin"].to_numpy()
     found = []
@@ -117,12 +119,12 @@ def _paired_threads(
     Returns:
         The pairs, and the operators of threads that have as many in common with another one.
     """
-    counted = [Counter(thread.keys.tolist()) for thread in left]
-    others = [Counter(thread.keys.tolist()) for thread in right]
+    counted = [np.unique(thread.keys, return_counts=True) for thread in left]
+    others = [np.unique(thread.keys, return_counts=True) for thread in right]
     common = np.zeros((len(left), len(right)), dtype=np.int64)
     for at, one in enumerate(counted):
         for place, other in enumerate(others):
-            common[at, place] = (one & other).total()
+            common[at, place] = _in_common(*one, *other)
     told = common.copy()
     pairs = []
     alike = 0
@@ -138,6 +140,18 @@ def _paired_threads(
         else:
             common[at, place] = 0
     return pairs, alike
+
+
+def _in_common(
+    keys: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    other_keys: NDArray[np.int64],
+    other_counts: NDArray[np.int64],
+) -> int:
+    """Return how many of two multisets, each of distinct keys in order, are in both."""
+    place = np.minimum(np.searchsorted(other_keys, keys), len(other_keys) - 1)
+    both = other_keys[place] == keys
+    return int(np.minimum(counts, other_counts[place])[both].sum())
 
 
 def _align(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
