@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pasta.collect.containers.sqlite_tables import SqliteTables
 from pasta.collect.importer import Imported, importer
 from pasta.collect.importers.rocm.finish import finish_transforms
+from pasta.collect.importers.rocm.lookup import Lookups
 from pasta.collect.importers.rocm.rocpd import compute, rocpd, rpd
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source, as_file
@@ -20,7 +21,7 @@ from pasta.trace_writer import PartWriter
 _MAGIC = b"SQLite format 3\0"
 _RPD, _ROCPD, _COMPUTE = b"rocpd_kernelapi", b"rocpd_info_agent", b"compute_workload"
 
-Read = Callable[[SqliteTables, PartWriter, Losses], int]
+Read = Callable[[SqliteTables, Lookups, PartWriter, Losses], int]
 """Appends what a file holds and returns its first process."""
 
 
@@ -83,7 +84,7 @@ def _read(source: Source, part: PartWriter, losses: Losses, read: Read) -> Impor
     scratch = part.folder.with_name(f"{part.folder.name}-scratch")
     try:
         with SqliteTables(as_file(source, scratch), losses) as tables:
-            pid = read(tables, part, losses)
+            pid = read(tables, Lookups(tables, scratch), part, losses)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     for damage in source.damage:

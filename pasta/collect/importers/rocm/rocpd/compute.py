@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pasta.collect.containers.sqlite_tables import SqliteTables
-from pasta.collect.importers.rocm.lookup import Lookup
+from pasta.collect.importers.rocm.lookup import Lookups
 from pasta.collect.importers.rocm.rows import RocmRows, chosen
 from pasta.collect.losses import Losses
 from pasta.trace_writer import PartWriter
@@ -24,19 +24,19 @@ _WHOLE = "metrics of the whole run, not of a kernel: left out"
 _DISPATCHES = ("dispatch_uuid", "kernel_uuid", "gpu_id", "start_timestamp", "end_timestamp")
 
 
-def read(tables: SqliteTables, part: PartWriter, losses: Losses) -> int:
+def read(tables: SqliteTables, lookups: Lookups, part: PartWriter, losses: Losses) -> int:
     """Append what a database holds; it names no process, so the result is 0."""
     rows = RocmRows(part, losses, 0)
-    names = Lookup(tables, "compute_kernel", {"kernel_name": _TEXT}, key="kernel_uuid")
-    dispatches = Lookup(
-        tables, "compute_dispatch", dict.fromkeys(_DISPATCHES[1:], _I64), key="dispatch_uuid"
+    names = lookups.of_table("compute_kernel", {"kernel_name": _TEXT}, key="kernel_uuid")
+    dispatches = lookups.of_table(
+        "compute_dispatch", dict.fromkeys(_DISPATCHES[1:], _I64), key="dispatch_uuid"
     )
     table = dispatches.rows.combine_chunks()
     columns = {name: table[name].combine_chunks() for name in _DISPATCHES}
     if table.num_rows:
         (kernel_names,) = names.of(columns["kernel_uuid"], "kernel_name")
         rows.kernels({**_times(columns), "name": kernel_names})
-    _append_metrics(tables, rows, columns, losses)
+    _append_metrics(tables, lookups, rows, columns, losses)
     whole = sum(
         batch.num_rows
         for batch in tables.read("compute_workload_metric_value", {"value_uuid": _I64})
@@ -56,11 +56,15 @@ def _times(dispatches: dict[str, pa.Array[Any]]) -> dict[str, pa.Array[Any]]:
 
 
 def _append_metrics(
-    tables: SqliteTables, rows: RocmRows, dispatches: dict[str, pa.Array[Any]], losses: Losses
+    tables: SqliteTables,
+    lookups: Lookups,
+    rows: RocmRows,
+    dispatches: dict[str, pa.Array[Any]],
+    losses: Losses,
 ) -> None:
     """Append metrics of kernels that were dispatched once, as those of that launch."""
-    definitions = Lookup(
-        tables, "compute_metric_definition", {"name": _TEXT, "unit": _TEXT}, key="metric_uuid"
+    definitions = lookups.of_table(
+        "compute_metric_definition", {"name": _TEXT, "unit": _TEXT}, key="metric_uuid"
     )
     kernels = dispatches["kernel_uuid"].fill_null(0).to_numpy(zero_copy_only=False)
     distinct, first, counts = np.unique(kernels, return_index=True, return_counts=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pasta.collect.containers.sqlite_tables import SqliteTables
 from pasta.collect.demangle import demangled
-from pasta.collect.importers.rocm.lookup import Lookup
+from pasta.collect.importers.rocm.lookup import Lookup, Lookups
 from pasta.collect.importers.rocm.rows import RocmRows, chosen, fitting
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.copies import copy_device, copy_kind
@@ -31,6 +31,8 @@ _U64: pa.DataType = pa.uint64()
 _PREFIX = "rocpd_info_process"
 _OWNERS = ("pid", "tid", "agent_id", "queue_id", "stream_id")
 _GRAPHS = ("graph_exec_id", "graph_node_id")
+_COUNTED = {"start": _I64, "end": _I64, "device": pa.int32(), "launch_id": _U64}
+"""What counters need of the kernel that they are of."""
 _HOST = -1
 _ALLOCATIONS = {"ALLOC": "allocate", "FREE": "release"}
 _INSERTED = "calls that the compiler puts around launches and into start-up: left out"
@@ -38,18 +40,26 @@ _NO_KERNEL = "counters of no kernel: left out"
 _NO_ALLOCATION = "memory event that is no allocation or release: left out"
 
 
-def read(tables: SqliteTables, part: PartWriter, losses: Losses) -> int:
+def read(tables: SqliteTables, lookups: Lookups, part: PartWriter, losses: Losses) -> int:
     """Append what a database holds, and return its first process."""
     suffixes = [name[len(_PREFIX) :] for name in tables.names if name.lower().startswith(_PREFIX)]
-    pids = [_Recording(tables, suffix, part, losses).read() for suffix in suffixes]
+    pids = [_Recording(tables, suffix, lookups, part, losses).read() for suffix in suffixes]
     return next(iter(pids), 0)
 
 
 class _Recording:
     """The tables of one process: those that end in its GUID."""
 
-    def __init__(self, tables: SqliteTables, suffix: str, part: PartWriter, losses: Losses) -> None:
+    def __init__(
+        self,
+        tables: SqliteTables,
+        suffix: str,
+        lookups: Lookups,
+        part: PartWriter,
+        losses: Losses,
+    ) -> None:
         self._tables = tables
+        self._lookups = lookups
         self._suffix = suffix
         self._part = part
         self._losses = losses
@@ -71,8 +81,7 @@ class _Recording:
 
     def read(self) -> int:
         self._read_regions()
-        launches = self._read_kernels()
-        self._read_counters(*launches)
+        self._read_counters(self._read_kernels())
         self._read_copies()
         self._read_allocations()
         self._rows.finish()
@@ -81,7 +90,7 @@ class _Recording:
         return self._rows.pid
 
     def _lookup(self, table: str, **columns: pa.DataType) -> Lookup:
-        return Lookup(self._tables, f"rocpd_{table}{self._suffix}", columns)
+        return self._lookups.of_table(f"rocpd_{table}{self._suffix}", columns)
 
     def _batches(self, table: str, columns: dict[str, pa.DataType]) -> Any:
         """Yield batches of a table with start, end and owners, whichever way it keeps them."""
@@ -107,32 +116,30 @@ class _Recording:
         """Read what events are, and the messages of roctx ranges."""
         categories = self._lookup("info_category", name=_TEXT)
         events = self._lookup("event", category_id=_I64, stack_id=_I64)
-        ids = events.rows["category_id"].combine_chunks()
         source, column = (
             (categories, "name") if categories.rows.num_rows else (self._texts, "string")
         )
-        known = pc.unique(ids)
+        known = events.distinct("category_id")
         (names,) = source.of(known, column)
         self._category_names = dict(zip(known.to_pylist(), names.to_pylist(), strict=True))
         self._events = events
         self._messages = self._read_messages()
 
-    def _read_messages(self) -> dict[int, str]:
+    def _read_messages(self) -> Lookup:
+        found = self._lookups.empty({"message": _TEXT})
         marks = [
             number
             for number, name in self._category_names.items()
             if (name or "").startswith("MARKER")
         ]
-        found: dict[int, str] = {}
         wanted = {"id": _I64, "category_id": _I64, "extdata": _TEXT}
         if not marks:
             return found
         for batch in self._tables.read(f"rocpd_event{self._suffix}", wanted):
             chosen_rows = batch.filter(pc.is_in(batch["category_id"], pa.array(marks, _I64)))
-            for row in chosen_rows.to_pylist():
-                message = _message(row["extdata"])
-                if message:
-                    found[row["id"]] = message
+            messages = [_message(text) for text in chosen_rows["extdata"].to_pylist()]
+            columns = {"id": chosen_rows["id"], "message": pa.array(messages, _TEXT)}
+            found.add(pa.RecordBatch.from_pydict(columns))
         return found
 
     def _read_regions(self) -> None:
@@ -144,17 +151,14 @@ class _Recording:
             inserted = np.array(["COMPILER" in name for name in categories], dtype=bool)
             self._losses.skip(_INSERTED, int(inserted.sum()))
             common = {name: told[name] for name in ("start", "end", "tid")}
-            messages = [
-                self._messages.get(event, name)
-                for event, name in zip(told["event_id"].to_pylist(), names.to_pylist(), strict=True)
-            ]
-            spans = {**common, "name": pa.array(messages, _TEXT)}
+            (messages,) = self._messages.of(told["event_id"], "message")
+            spans = {**common, "name": pc.coalesce(messages, names)}
             self._rows.spans(chosen(spans, marks))
             calls = {**common, "name": names, "correlation": _id(correlations)}
             self._rows.calls(chosen(calls, ~marks & ~inserted))
 
-    def _read_kernels(self) -> tuple[NDArray[np.int64], dict[str, pa.Array[Any]]]:
-        """Append kernels; return their events and what of them counters need, if there are any."""
+    def _read_kernels(self) -> Lookup:
+        """Append kernels; return what of them counters need, by event, if there are any."""
         symbols = self._lookup(
             "info_kernel_symbol", kernel_name=_TEXT, display_name=_TEXT, group_segment_size=_I64,
             arch_vgpr_count=_I64, accum_vgpr_count=_I64,
@@ -166,19 +170,14 @@ class _Recording:
         )  # fmt: skip
         counters = self._tables.read(f"rocpd_pmc_event{self._suffix}", {"id": _I64})
         counted = next(counters, None) is not None
-        events: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
-        kept: list[dict[str, pa.Array[Any]]] = []
+        kernels = self._lookups.empty(_COUNTED, key="event_id")
         for told in self._batches("kernel_dispatch", wanted):
             columns = self._kernel_columns(told, symbols)
             self._rows.kernels(columns)
-            if not counted:
-                continue
-            events.append(told["event_id"].fill_null(0).to_numpy(zero_copy_only=False))
-            kept.append({name: columns[name] for name in ("start", "end", "device", "launch_id")})
-        names = kept[0] if kept else {}
-        return np.concatenate(events), {
-            name: pa.concat_arrays([each[name] for each in kept]) for name in names
-        }
+            if counted:
+                kept = {name: columns[name] for name in _COUNTED}
+                kernels.add(pa.RecordBatch.from_pydict({"event_id": told["event_id"], **kept}))
+        return kernels
 
     def _kernel_columns(self, told: dict[str, Any], symbols: Lookup) -> dict[str, pa.Array[Any]]:
         mangled, shown, static, vector, accumulation = symbols.of(
@@ -205,27 +204,22 @@ class _Recording:
             columns[f"threads_{axis}"] = told[f"grid_size_{axis}"]
         return columns
 
-    def _read_counters(self, events: NDArray[np.int64], kernels: dict[str, pa.Array[Any]]) -> None:
+    def _read_counters(self, kernels: Lookup) -> None:
         """Append the counters of kernels, summed over the parts of the device."""
         described = self._lookup("info_pmc", name=_TEXT, symbol=_TEXT, units=_TEXT)
-        order = np.argsort(events, kind="stable")
         for event_ids, counters, values in self._counter_sums():
-            place = np.minimum(np.searchsorted(events[order], event_ids), max(len(events) - 1, 0))
-            found = np.zeros(len(event_ids), dtype=bool)
-            if len(events):
-                found = (events[order][place] == event_ids) & (event_ids != 0)
+            known: pa.Array[Any] = pa.array(event_ids, mask=event_ids == 0)
+            of_kernel = dict(zip(_COUNTED, kernels.of(known, *_COUNTED), strict=True))
+            found = of_kernel["launch_id"].is_valid().to_numpy(zero_copy_only=False)
             self._losses.skip(_NO_KERNEL, int((~found).sum()))
-            if not found.any():
-                continue
             names, symbols, units = described.of(counters, "name", "symbol", "units")
             counted = {
                 "name": pc.coalesce(names, symbols).fill_null(""),
                 "unit": units.fill_null(""),
                 "value": values,
             }
-            rows: pa.Array[Any] = pa.array(order[place[found]])
-            of_kernel = {name: column.take(rows) for name, column in kernels.items()}
-            self._rows.metrics({**of_kernel, **chosen(counted, found)})
+            if found.any():
+                self._rows.metrics(chosen({**of_kernel, **counted}, found))
 
     def _counter_sums(self) -> Iterator[tuple[NDArray[np.int64], pa.Array[Any], pa.Array[Any]]]:
         """Yield events, counters and values; the rows of one event stand together."""
@@ -384,4 +378,4 @@ def _message(extra: str | None) -> str | None:
     except (ValueError, RecursionError):
         return None
     message = told.get("message") if isinstance(told, dict) else None
-    return message if isinstance(message, str) else None
+    return message if isinstance(message, str) and message else None

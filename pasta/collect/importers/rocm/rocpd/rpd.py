@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pasta.collect.containers.sqlite_tables import SqliteTables
 from pasta.collect.demangle import demangled
-from pasta.collect.importers.rocm.lookup import Lookup
+from pasta.collect.importers.rocm.lookup import Lookup, Lookups
 from pasta.collect.importers.rocm.rows import RocmRows, chosen, fitting
 from pasta.collect.losses import Losses
 from pasta.trace_writer import PartWriter
@@ -34,21 +34,24 @@ _NO_CALL = "operation that no call is recorded of: given the first process"
 _AXES = "XYZ"
 
 
-def read(tables: SqliteTables, part: PartWriter, losses: Losses) -> int:
+def read(tables: SqliteTables, lookups: Lookups, part: PartWriter, losses: Losses) -> int:
     """Append what an RPD file holds, and return its first process."""
-    return _Rpd(tables, part, losses).read()
+    return _Rpd(tables, lookups, part, losses).read()
 
 
 class _Rpd:
     """One file; all rows that name no process are of the first."""
 
-    def __init__(self, tables: SqliteTables, part: PartWriter, losses: Losses) -> None:
+    def __init__(
+        self, tables: SqliteTables, lookups: Lookups, part: PartWriter, losses: Losses
+    ) -> None:
         self._tables = tables
+        self._lookups = lookups
         self._part = part
         self._losses = losses
-        self._texts = Lookup(tables, "rocpd_string", {"string": _TEXT})
-        self._calls = Lookup(tables, "rocpd_api", {"pid": _I64, "apiName_id": _I64})
-        pids = pc.unique(self._calls.rows["pid"]).drop_null().to_pylist()
+        self._texts = lookups.of_table("rocpd_string", {"string": _TEXT})
+        self._calls = lookups.of_table("rocpd_api", {"pid": _I64, "apiName_id": _I64})
+        pids = self._calls.distinct("pid").drop_null().to_pylist()
         self._pids: list[int] = [pid for pid in pids if pid is not None] or [0]
         self._rows = {pid: RocmRows(part, losses, pid) for pid in self._pids}
 
@@ -75,8 +78,7 @@ class _Rpd:
             )
 
     def _read_operations(self) -> None:
-        launches = Lookup(
-            self._tables,
+        launches = self._lookups.of_table(
             "rocpd_kernelapi",
             {
                 **{f"grid{axis}": _I64 for axis in _AXES},
@@ -86,8 +88,8 @@ class _Rpd:
             },
             key="api_ptr_id",
         )
-        copies = Lookup(self._tables, "rocpd_copyapi", {"size": _I64}, key="api_ptr_id")
-        api_of = Lookup(self._tables, "rocpd_api_ops", {"api_id": _I64}, key="op_id")
+        copies = self._lookups.of_table("rocpd_copyapi", {"size": _I64}, key="api_ptr_id")
+        api_of = self._lookups.of_table("rocpd_api_ops", {"api_id": _I64}, key="op_id")
         wanted = ("id", "gpuId", "queueId", "start", "end", "description_id", "opType_id")
         for batch in self._tables.read("rocpd_op", dict.fromkeys(wanted, _I64)):
             (api,) = api_of.of(batch["id"], "api_id")
