@@ -1,14 +1,16 @@
 """Measure how fast, and in how much memory, files of other tools are imported.
 
     python benchmarks/importers.py enlarge nsys SMALL.sqlite LARGE.sqlite [--megabytes N] [--seed N]
-    python benchmarks/importers.py time FILE... [--rounds N]
+    python benchmarks/importers.py make FORMAT PATH [--megabytes N] [--seed N]
+    python benchmarks/importers.py time PATH... [--rounds N]
 
 `enlarge` repeats a real file of a format until it has the wanted size: each copy follows the one before
-in time after a random gap, and its ids are new. `time` imports each file several times, each time in a
-new process, from start to finished Parquet, the files in turn; medians are printed. Memory is the largest
-sum of resident sizes over the process and its children. Needs Linux.
+in time after a random gap, and its ids are new. `make` makes a file of a format, or a folder of files that
+belong together, out of nothing. `time` imports each file, or all files of a folder at once, several times,
+each time in a new process, from start to finished Parquet, in turn; medians are printed. Memory is the
+largest sum of resident sizes over the process and its children. Needs Linux.
 
-A format is added by a function in `ENLARGE`.
+A format is added by a function in `ENLARGE`, or in `MAKE` of `import_inputs.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from import_inputs import MAKE
 from import_kineto import measure
 
 _IMPORT = """
@@ -34,7 +37,9 @@ import json, os, sys, time
 from pathlib import Path
 started = time.perf_counter()
 from pasta.collect.importing import import_trace
-report = import_trace([Path(sys.argv[1])], Path(sys.argv[2]))
+path = Path(sys.argv[1])
+files = sorted(path.iterdir()) if path.is_dir() else [path]
+report = import_trace(files, Path(sys.argv[2]))
 seconds = time.perf_counter() - started
 times = os.times()
 print(json.dumps({
@@ -140,7 +145,7 @@ def time_imports(files: list[Path], rounds: int) -> None:
             peaks[file].append(peak)
             rows[file] = result["rows"]
     for file in files:
-        size = file.stat().st_size
+        size = sum(each.stat().st_size for each in (file.iterdir() if file.is_dir() else [file]))
         median = statistics.median(seconds[file])
         print(
             f"{file.name}: {size / 1e6:.0f} MB in {median:.2f} s"
@@ -159,8 +164,12 @@ def main() -> None:
     enlarge.add_argument("format", choices=ENLARGE)
     enlarge.add_argument("small", type=Path)
     enlarge.add_argument("large", type=Path)
-    enlarge.add_argument("--megabytes", type=int, default=500)
-    enlarge.add_argument("--seed", type=int, default=0)
+    make = commands.add_parser("make")
+    make.add_argument("format", choices=MAKE)
+    make.add_argument("large", type=Path)
+    for command in (enlarge, make):
+        command.add_argument("--megabytes", type=int, default=500)
+        command.add_argument("--seed", type=int, default=0)
     timing = commands.add_parser("time")
     timing.add_argument("files", type=Path, nargs="+")
     timing.add_argument("--rounds", type=int, default=3)
@@ -168,6 +177,8 @@ def main() -> None:
     if chosen.command == "time":
         print(json.dumps({"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}))
         time_imports(chosen.files, chosen.rounds)
+    elif chosen.command == "make":
+        MAKE[chosen.format](chosen.large, chosen.megabytes * 10**6, chosen.seed)
     else:
         ENLARGE[chosen.format](chosen.small, chosen.large, chosen.megabytes * 10**6, chosen.seed)
 
