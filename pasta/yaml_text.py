@@ -26,7 +26,9 @@ def read_yaml_file(path: Path) -> Any:
         if path.stat().st_size > MAXIMUM_BYTES:
             raise ConfigError(str(path), f"larger than {MAXIMUM_BYTES} bytes; not read as YAML")
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
         raise ConfigError(str(path), f"cannot be read ({error})") from error
     try:
         return read_yaml(text)

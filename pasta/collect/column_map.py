@@ -23,6 +23,9 @@ _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 
 _FACTORS = {"ns": _TIMES, "bytes": _SIZES}
 _SET_BY_THE_IMPORT = frozenset({"rank", "parent_id"})
 
+_WORDS = {"object": "a mapping", "array": "a list", "str": "text", "null": "nothing"}
+_EXAMPLE = "a map is as {table: kernel, unit: us, columns: {ts: start, dur: {end: stop}}}"
+
 Value = int | float | bool | str
 
 
@@ -101,9 +104,11 @@ def read_column_map(path: Path) -> ColumnMap:
         parsed = msgspec.convert(document, _Document)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{path}: {_in_words(str(error))}") from error
-    if parsed.table not in TABLES or parsed.table == "loss":
+    possible_tables = TABLES.keys() - {"loss"}
+    if parsed.table not in possible_tables:
         raise InputError(
-            f"{path}: table: no table '{parsed.table}'.{did_you_mean(parsed.table, TABLES)}"
+            f"{path}: table: no table '{parsed.table}' to fill."
+            f"{did_you_mean(parsed.table, possible_tables)}"
         )
     known = {column.name: column for column in TABLES[parsed.table].columns}
     if "ts" in known and "ts" not in parsed.columns:
@@ -136,6 +141,8 @@ def _origin(given: _Origin, column: Column, unit: str, place: str) -> Origin:
     if chosen is not None and chosen not in factors:
         allowed = f"one of {', '.join(factors)}" if factors else "no unit"
         raise InputError(f"{place}: unit '{chosen}' does not fit; it takes {allowed}")
+    if isinstance(given.value, str) and not pa.types.is_string(column.type):
+        raise InputError(f"{place}: wants a number, not the text '{given.value}'")
     return Origin(
         column=given.column or given.end or "",
         value=given.value,
@@ -149,5 +156,7 @@ def _in_words(problem: str) -> str:
     """Return msgspec's message, `Expected X, got Y - at $.a`, as `a: expected X, got Y`."""
     what, _, where = problem.partition(" - at ")
     path = where.strip("`").removeprefix("$").lstrip(".")
-    text = what[:1].lower() + what[1:]
+    for code, word in _WORDS.items():
+        what = what.replace(f"`{code}`", word)
+    text = f"{what[:1].lower()}{what[1:]}; {_EXAMPLE}"
     return f"{path}: {text}" if path else text

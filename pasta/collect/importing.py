@@ -310,9 +310,10 @@ class _Import:
     def _importer_of(self, source: Source) -> tuple[str, Importer]:
         if self._mapped is None:
             return _importer_of(source)
-        if not self._mapped.recognises(source):
+        if source.folder is not None or not self._mapped.recognises(source):
             raise InputError(
-                f"{source.name}: is no CSV, Parquet or Arrow file, so a map of columns does not fit"
+                f"{source.name}: is no CSV, Parquet or Arrow file, so a map of columns does not fit;"
+                " leave out --map, or name such files"
             )
         return "mapped", self._mapped
 

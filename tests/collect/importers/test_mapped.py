@@ -133,7 +133,10 @@ GOOD = "start,stop,what,gpu,id\n1,2,a,0,1\n"
 @pytest.mark.parametrize(
     ("column_map", "message"),
     [
-        ("table: kernle\ncolumns: {}\n", "table: no table 'kernle'. Did you mean 'kernel'?"),
+        (
+            "table: kernle\ncolumns: {}\n",
+            "table: no table 'kernle' to fill. Did you mean 'kernel'?",
+        ),
         ("table: kernel\ncolumns: {name: what}\n", "columns: lacks 'ts'"),
         ("table: kernel\ncolumns: {ts: start, nmae: what}\n", "Did you mean 'name'?"),
         ("table: kernel\ncolumns: {ts: start, rank: gpu}\n", "no such column to fill"),
@@ -142,7 +145,16 @@ GOOD = "start,stop,what,gpu,id\n1,2,a,0,1\n"
         ("table: kernel\ncolumns: {ts: start, name: {end: stop}}\n", "'end' is for 'dur' alone"),
         ("table: kernel\ncolumns: {ts: {}}\n", "wants one of 'column', 'end' and 'value'"),
         ("table: kernel\ncolumn: {ts: start}\n", "map.yaml: object"),
-        ("table: kernel\ncolumns: [ts]\n", "columns: expected `object`"),
+        ("table: kernel\ncolumns: [ts]\n", "columns: expected a mapping, got a list; a map is as"),
+        ("table: loss\ncolumns: {reason: what}\n", "table: no table 'loss' to fill. Known: access"),
+        (
+            "table: kernel\nunit: h\ncolumns: {ts: start}\n",
+            "unit: invalid enum value 'h'; a map is",
+        ),
+        (
+            "table: kernel\ncolumns: {ts: start, device: {value: first}}\n",
+            "columns.device: wants a number, not the text 'first'",
+        ),
         ("table: span\ncolumns: {ts: start, input_shapes: what}\n", "holds lists"),
         ("table: kernel\ncolumns: {ts: {value: 0}}\n", "none of them is read from the file"),
         ("a: [", "not valid YAML"),
@@ -161,6 +173,18 @@ def test_a_map_that_does_not_fit_is_one_clear_line(
 def test_a_map_for_what_has_no_columns_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(PastaError, match="is no CSV, Parquet or Arrow file"):
         imported(tmp_path, b"SQLite format 3\0", KERNELS)
+
+
+def test_a_map_for_a_folder_or_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    column_map, folder = tmp_path / "map.yaml", tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(
+        PastaError, match=r"map\.yaml: cannot be read \(No such file or directory\)"
+    ):
+        import_trace([folder], tmp_path / "out", column_map=column_map)
+    column_map.write_text(KERNELS)
+    with pytest.raises(PastaError, match="is no CSV, Parquet or Arrow file"):
+        import_trace([folder], tmp_path / "out", column_map=column_map)
 
 
 def test_a_cut_file_keeps_what_is_before_the_cut(tmp_path: Path) -> None:
