@@ -2,147 +2,193 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
 
 import msgspec
+import polars as pl
 
+from pasta.exports.columns import mapped, numbered
 from pasta.exports.counters import Counters
 from pasta.exports.exporter import Exported, exporter
-from pasta.exports.names import process_numbers, process_texts, thread_texts
-from pasta.exports.timeline import DEVICE_TABLES, Event, timeline
+from pasta.exports.json_text import content, known, members, microseconds, quoted, text
+from pasta.exports.names import flow_numbers, process_numbers, process_texts, thread_texts
+from pasta.exports.timeline import DEVICE_TABLES, FOREVER, Slice, timeline
 from pasta.trace import Trace
 
 TABLES = ("span", "call", "kernel", "copy", "sync", "memory", "metric")
+_SLICES = TABLES[:5]
 _LEVELS = {"operator": "cpu_op", "function": "python_function", "annotation": "user_annotation"}
 _CATEGORIES = {"call": "cuda_runtime", "kernel": "kernel", "sync": "cuda_sync"}
 _DEVICES = 20_000_000
-_text = msgspec.json.encode
+_ARGUMENTS = {
+    "correlation": "correlation",
+    "External id": "external_id",
+    "bytes": "bytes",
+    "device": "device",
+    "context": "context",
+    "stream": "stream",
+}
+_IDS = frozenset({"correlation", "external_id"})
+_BETWEEN = b",\n"
 
 
 @exporter("chrome")
 def export_chrome(trace: Trace, out: str) -> Exported:
     """Write a JSON object of trace events, one a line, times exact to the nanosecond."""
     exported = Exported()
+    writer = _Writer(trace, exported)
     with Path(out).open("wb") as file:
-        file.write(b'{"displayTimeUnit": "ns", "traceEvents": [\n')
-        writer = _Writer(trace, file, exported)
-        for event in timeline(trace, TABLES, exported):
-            writer.write(event)
+        file.write(b'{"displayTimeUnit": "ns", "traceEvents": [')
+        separator = b"\n"
+        for found in timeline(trace, TABLES, exported):
+            for text in writer.events(found):
+                file.write(separator)
+                file.write(text[len(_BETWEEN) :])
+                separator = _BETWEEN
         file.write(b"\n]}\n")
     return exported
 
 
-def microseconds(time: int) -> bytes:
-    """Return a time in ns as decimal text of microseconds."""
-    return b"%d.%03d" % divmod(time, 1000)
-
-
 class _Writer:
-    def __init__(self, trace: Trace, file: IO[bytes], exported: Exported) -> None:
-        self._file = file
+    """Makes text of events, `_BETWEEN` before each."""
+
+    def __init__(self, trace: Trace, exported: Exported) -> None:
         self._counters = Counters(exported)
         self._pids = process_numbers(trace)
+        self._positions = {process: place for place, process in enumerate(self._pids)}
         self._devices: dict[tuple[int, int, int], int] = {}
-        self._separator = b""
+        self._names: list[bytes] = []
         for process, name in process_texts(trace).items():
-            self._name("process_name", self._pid(process), 0, name)
+            self._name("process_name", self._pids[process], 0, name)
         for (rank, pid, tid), name in thread_texts(trace).items():
-            self._name("thread_name", self._pid((rank, pid)), tid, name)
+            self._name("thread_name", self._pids.get((rank, pid), pid), tid, name)
 
-    def write(self, event: Event) -> None:
-        if event.table in Counters.TABLES:
-            self._counter(event)
-        else:
-            self._slice(event)
-
-    def _pid(self, process: tuple[int, int]) -> int:
-        return self._pids.get(process, process[1])
-
-    def _device(self, event: Event) -> int:
-        """Return the number under which a device stands: its ordinal, unless processes share it."""
-        row = event.row
-        process = (row["rank"] or 0, row["pid"] or 0)
-        if len(self._pids) < 2:
-            return int(row["device"] or 0)
-        key = (*process, row["device"] or 0)
-        if key not in self._devices:
-            self._devices[key] = _DEVICES + len(self._devices)
-            name = f"GPU {key[2]} of rank {key[0]} pid {key[1]}"
-            self._name("process_name", self._devices[key], 0, name)
-        return self._devices[key]
-
-    def _put(self, head: dict[str, Any], times: bytes = b"") -> None:
-        self._file.write(self._separator + _text(head)[:-1] + times + b"}")
-        self._separator = b",\n"
+    def events(self, found: Slice) -> Iterable[bytes | memoryview]:
+        """Return the text of a slice of time, what it is the first to use before its events."""
+        texts = [self._slices(table, found[table]) for table in _SLICES if table in found]
+        texts += [self._values(values) for values in self._counters.values(found)]
+        names, self._names = self._names, []
+        if names:
+            yield b"".join(names)
+        if texts:
+            yield content(pl.concat(texts).sort("ts", maintain_order=True)["text"])
 
     def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
         if name:
-            self._put({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}})
+            event = {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
+            self._names.append(_BETWEEN + msgspec.json.encode(event))
 
-    def _counter(self, event: Event) -> None:
-        found = self._counters.after(event)
-        if found is not None:
-            pid, value = self._pid(found.process), {"value": found.value}
-            head = {"ph": "C", "name": found.name, "pid": pid, "args": value}
-            self._put(head, b',"ts":' + microseconds(event.ts))
+    def _device(self, key: tuple[int, int, int | None]) -> int:
+        """Return the number under which a device stands: its ordinal, unless processes share it."""
+        rank, pid, device = *key[:2], key[2] or 0
+        if len(self._pids) < 2:
+            return device
+        place = (rank, pid, device)
+        if place not in self._devices:
+            self._devices[place] = _DEVICES + len(self._devices)
+            name = f"GPU {device} of rank {rank} pid {pid}"
+            self._name("process_name", self._devices[place], 0, name)
+        return self._devices[place]
 
-    def _slice(self, event: Event) -> None:
-        row = event.row
-        on_device = event.table in DEVICE_TABLES
-        pid = self._pid((row["rank"] or 0, row["pid"] or 0))
-        place = (
-            {"pid": self._device(event), "tid": row["stream"] if row["stream"] is not None else -1}
-            if on_device
-            else {"pid": pid, "tid": row["tid"] or 0}
+    def _values(self, values: pl.DataFrame) -> pl.DataFrame:
+        pids = numbered(values, ("rank", "pid"), self._pids.__getitem__)
+        return values.select(
+            "ts",
+            text(
+                *(',\n{"ph":"C","name":', quoted(values["name"]), ',"pid":', pl.Series(pids)),
+                *(',"args":{"value":', pl.col("value"), '},"ts":', microseconds(pl.col("ts")), "}"),
+            ).alias("text"),
         )
-        name, category = _named(event)
-        head = {
-            "ph": "B" if event.end is None else "X",
-            "cat": category,
-            "name": name,
-            **place,
-            "args": _arguments(event),
-        }
-        times = b',"ts":' + microseconds(event.ts)
-        if event.end is not None:
-            times += b',"dur":' + microseconds(event.end - event.ts)
-        self._put(head, times)
-        if row.get("correlation") and event.table != "sync":
-            arrow = {"cat": "ac2g", "name": "ac2g", "id": row["correlation"], **place}
-            end = {"ph": "f", "bp": "e"} if on_device else {"ph": "s"}
-            self._put({**end, **arrow}, b',"ts":' + microseconds(event.ts))
+
+    def _slices(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the events of slices, each with the arrow that begins or ends at it."""
+        name, category = _described(table, rows)
+        rows = rows.with_columns(
+            *self._place(table, rows), name.alias("name"), category.alias("category")
+        )
+        endless = pl.col("end") == FOREVER
+        lasting = pl.when(~endless).then(microseconds(pl.col("end") - pl.col("ts")))
+        event = text(
+            ',\n{"ph":"',
+            pl.when(endless).then(pl.lit("B")).otherwise(pl.lit("X")),
+            *('","cat":"', pl.col("category"), '","name":', pl.col("name")),
+            *(',"pid":', pl.col("place"), ',"tid":', pl.col("line")),
+            *(',"args":{', _arguments(table, rows).str.strip_prefix(","), '},"ts":'),
+            *(microseconds(pl.col("ts")), members({"dur": lasting}), "}"),
+        )
+        arrow = self._arrows(table, rows) if "correlation" in rows.columns else pl.lit("")
+        return rows.select("ts", text(event, arrow).alias("text"))
+
+    def _place(self, table: str, rows: pl.DataFrame) -> tuple[pl.Series, pl.Expr]:
+        """Return process and thread under which events stand; for device work device and stream."""
+        if table in DEVICE_TABLES:
+            places = numbered(rows, ("rank", "pid", "device"), self._device)
+            line = pl.col("stream").fill_null(-1)
+        else:
+            places = numbered(rows, ("rank", "pid"), self._pids.__getitem__)
+            line = pl.col("tid")
+        return pl.Series("place", places), line.alias("line")
+
+    def _arrows(self, table: str, rows: pl.DataFrame) -> pl.Expr:
+        """Return the arrow from a call to its work, empty where there is none."""
+        if table == "sync":
+            return pl.lit("")
+        places = numbered(rows, ("rank", "pid"), self._positions.__getitem__)
+        flows = pl.Series(flow_numbers(rows["correlation"].to_numpy(), places))
+        end = '"f","bp":"e"' if table in DEVICE_TABLES else '"s"'
+        arrow = text(
+            *(f',\n{{"ph":{end},"cat":"ac2g","name":"ac2g","id":', flows),
+            *(',"pid":', pl.col("place"), ',"tid":', pl.col("line")),
+            *(',"ts":', microseconds(pl.col("ts")), "}"),
+        )
+        return pl.when(pl.col("correlation") != 0).then(arrow).otherwise(pl.lit(""))
 
 
-def _named(event: Event) -> tuple[str, str]:
-    """Return the name and category of a slice."""
-    row = event.row
-    name = row.get("name") or row.get("kind") or event.table
-    if event.table == "copy":
-        memset = name == "memset"
-        return ("Memset (Device)", "gpu_memset") if memset else (f"Memcpy {name}", "gpu_memcpy")
-    if event.table == "span":
-        return name, _LEVELS.get(row["level"], "user_annotation")
-    return name, _CATEGORIES[event.table]
+def _described(table: str, rows: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """Return the names, as JSON writes them, and the categories of slices."""
+    column = rows["name" if "name" in rows.columns else "kind"]
+    names = quoted(column, _copy_title if table == "copy" else lambda text: text or table)
+    if table == "copy":
+        return names, mapped(column, _copy_category, pl.String)
+    if table == "span":
+        return names, mapped(rows["level"], _span_category, pl.String)
+    return names, pl.repeat(_CATEGORIES[table], rows.height, eager=True)
 
 
-def _arguments(event: Event) -> dict[str, Any]:
-    row = event.row
+def _copy_title(kind: str) -> str:
+    return "Memset (Device)" if kind == "memset" else f"Memcpy {kind or 'copy'}"
+
+
+def _copy_category(kind: str) -> str:
+    return "gpu_memset" if kind == "memset" else "gpu_memcpy"
+
+
+def _span_category(level: str) -> str:
+    return _LEVELS.get(level, "user_annotation")
+
+
+def _arguments(table: str, rows: pl.DataFrame) -> pl.Expr:
     found = {
-        "correlation": row.get("correlation") or None,
-        "External id": row["external_id"] or None,
-        "bytes": row.get("bytes"),
+        name: known(column) if column in _IDS else pl.col(column)
+        for name, column in _ARGUMENTS.items()
+        if column in rows.columns
     }
-    if event.table in DEVICE_TABLES:
-        found |= {name: row[name] for name in ("device", "context", "stream")}
-    if event.table == "kernel":
+    if table == "kernel":
         for axis in ("grid", "block"):
-            sizes = [row[f"{axis}_{name}"] for name in "xyz"]
-            found[axis] = None if None in sizes else sizes
-    if row.get("input_shapes"):
-        found["Input Dims"] = [_dimensions(text) for text in row["input_shapes"]]
-    return {name: value for name, value in found.items() if value is not None}
+            x, y, z = (pl.col(f"{axis}_{name}") for name in "xyz")
+            found[axis] = text("[", x, ",", y, ",", z, "]")
+    if table == "span":
+        inputs = pl.col("input_shapes")
+        shapes = rows.select(pl.when(inputs.list.len() > 0).then(inputs.list.join(";")))
+        found["Input Dims"] = pl.lit(
+            mapped(shapes.to_series(), _dimensions, pl.String, unknown=None)
+        )
+    return members(found)
 
 
-def _dimensions(text: str | None) -> list[int]:
-    return [int(size) for size in (text or "").split("x") if size.isdecimal()]
+def _dimensions(shapes: str | None) -> str | None:
+    if shapes is None:
+        return None
+    sizes = [[int(n) for n in shape.split("x") if n.isdecimal()] for shape in shapes.split(";")]
+    return msgspec.json.encode(sizes).decode()

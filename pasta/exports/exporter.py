@@ -22,6 +22,11 @@ class Exported:
     rows: Counter[str] = field(default_factory=Counter)
     losses: Counter[str] = field(default_factory=Counter)
 
+    def lose(self, reason: str, count: int) -> None:
+        """Count rows that could not be written whole, if there are any."""
+        if count:
+            self.losses[reason] += count
+
 
 Exporter = Callable[[Trace, str], Exported]
 """Writes a trace to a file, a folder or an address."""

@@ -1,30 +1,51 @@
 """Perfetto's protobuf traces: tracks of threads, streams and counters, flows from calls to kernels.
 
-Field numbers after Perfetto's published `.proto` files.
+Field numbers after Perfetto's published `.proto` files. All packets are of one sequence, whose first
+packet clears its state, so that names and texts are interned once; packets are in order of time.
 """
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, cast
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pasta.exports.columns import mapped
 from pasta.exports.counters import Counters
 from pasta.exports.exporter import Exported, exporter
-from pasta.exports.lanes import FOREVER, Lanes
-from pasta.exports.names import process_numbers, process_texts, thread_texts
-from pasta.exports.timeline import DEVICE_TABLES, Event, timeline
-from pasta.exports.wire import bytes_field, double_field, fixed_field, number_field, text_field
+from pasta.exports.lanes import Events
+from pasta.exports.names import flow_numbers
+from pasta.exports.perfetto_tracks import CLEARED, NEEDS, SEQUENCE, Tracks, packet
+from pasta.exports.timeline import DEVICE_TABLES, FOREVER, Slice, timeline
+from pasta.exports.wire import bytes_field, number_field, text_field
+from pasta.exports.wire_columns import (
+    Part,
+    Present,
+    constant,
+    double_fields,
+    fixed_fields,
+    joined,
+    messages,
+    number_fields,
+    unsigned_fields,
+)
 from pasta.trace import Trace
 
 TABLES = ("span", "call", "kernel", "copy", "sync", "memory", "metric")
-CATEGORIES = {"call": "cuda_runtime", "kernel": "kernel", "copy": "gpu_memcpy", "sync": "sync"}
-LEVELS = {"operator": "cpu_op", "function": "python_function"}
-_CATEGORIES, _NAMES, _ARGUMENTS = 1, 2, 3
+SLICES = TABLES[:5]
+_NAMED_CATEGORIES = {
+    "call": "cuda_runtime",
+    "copy": "gpu_memcpy",
+    "operator": "cpu_op",
+    "function": "python_function",
+}
+_CATEGORIES, _NAMES, _ARGUMENTS, _TEXTS = 1, 2, 3, 29
 _BEGIN, _END, _COUNTER = 1, 2, 4
-_SEQUENCE = number_field(10, 1)
-_CLEARED, _NEEDS = 1, 2
-_BYTES_UNIT = 3
 _ARGUMENTS_OF = {
     "span": ("external_id",),
     "call": ("correlation", "external_id", "bytes"),
@@ -38,166 +59,177 @@ _ARGUMENTS_OF = {
 def export_perfetto(trace: Trace, out: str) -> Exported:
     """Write spans, calls, device work, live memory and metrics for the Perfetto UI."""
     exported = Exported()
+    writer = _Writer(trace, exported)
     with Path(out).open("wb") as file:
-        writer = _Writer(trace, file, exported)
-        for event in timeline(trace, TABLES, exported):
-            writer.write(event)
-        writer.finish()
+        file.write(packet(number_field(13, CLEARED) + number_field(87, 1)))
+        for found in timeline(trace, TABLES, exported):
+            file.writelines(writer.packets(found))
+        file.writelines(writer.rest())
     return exported
 
 
-class _Writer:
-    def __init__(self, trace: Trace, file: IO[bytes], exported: Exported) -> None:
-        self._file = file
-        self._counters = Counters(exported)
-        self._pids = process_numbers(trace)
-        self._processes = process_texts(trace)
-        self._threads = thread_texts(trace)
-        self._uuids: dict[tuple[Any, ...], int] = {}
-        self._number = count(1)
-        self._lanes: dict[tuple[Any, ...], Lanes] = {}
-        self._lane_tracks: dict[tuple[tuple[Any, ...], int], int] = {}
-        self._iids: dict[tuple[int, str], int] = {}
-        self._flows: dict[tuple[int, int, int], int] = {}
-        self._from = "call" if trace.has("call") else "span"
-        self._packet(number_field(13, _CLEARED))
+class _Packets:
+    """Packets of a slice of time, put in order when all are there."""
 
-    def write(self, event: Event) -> None:
-        if event.table in Counters.TABLES:
-            self._value(event)
-        else:
-            self._slice(event)
+    def __init__(self) -> None:
+        self._packets: list[pa.Array[Any]] = []
+        self._times: list[NDArray[np.int64]] = []
+        self._order: list[NDArray[np.int64]] = []
 
-    def finish(self) -> None:
-        for (key, lane), track in self._lane_tracks.items():
-            for end in reversed(self._lanes[key].open[lane]):
-                if end < FOREVER:
-                    self._event(end, track, _END)
-
-    def _packet(self, content: bytes) -> None:
-        self._file.write(bytes_field(1, content + _SEQUENCE))
-
-    def _event(
-        self, ts: int, track: int, kind: int, more: bytes = b"", interned: bytes = b""
+    def add(
+        self, times: NDArray[np.int64], order: NDArray[np.int64], kind: int, event: list[Part]
     ) -> None:
-        body = number_field(9, kind) + number_field(11, track) + more
-        new = bytes_field(12, interned) if interned else b""
-        self._packet(number_field(8, ts) + number_field(13, _NEEDS) + new + bytes_field(11, body))
+        """Add packets of track events of one kind; `order` tells those of one time apart."""
+        rows = len(times)
+        parts = [
+            number_fields(8, times),
+            constant(number_field(13, NEEDS), rows),
+            *messages(11, [constant(number_field(9, kind), rows), *event]),
+            constant(SEQUENCE, rows),
+        ]
+        self._packets.append(joined(messages(1, parts)))
+        self._times.append(times)
+        self._order.append(order)
 
-    def _slice(self, event: Event) -> None:
-        row, table = event.row, event.table
-        process = (row["rank"] or 0, row["pid"] or 0)
-        if table in DEVICE_TABLES:
-            key: tuple[Any, ...] = (
-                *process,
-                "device",
-                row["device"],
-                row["context"],
-                row["stream"],
-            )
-        else:
-            key = (*process, "thread", row["tid"] or 0)
-        lane, ended = self._lanes.setdefault(key, Lanes()).place(event.ts, event.end)
-        track = self._lane_tracks.get((key, lane))
-        if track is None:
-            track = self._lane_tracks[key, lane] = self._track(key, lane)
-        for end in ended:
-            self._event(end, track, _END)
-        self._event(event.ts, track, _BEGIN, *self._described(event))
-        if event.end == event.ts:
-            self._event(event.ts, track, _END)
+    def content(self) -> bytes | memoryview:
+        """Return all packets in order of time."""
+        if not self._packets:
+            return b""
+        order = np.lexsort((np.concatenate(self._order), np.concatenate(self._times)))
+        every = pa.concat_arrays(self._packets)
+        return memoryview(cast(pa.Buffer, every.take(pa.array(order, pa.int64())).buffers()[2]))
 
-    def _described(self, event: Event) -> tuple[bytes, bytes]:
-        """Return what names and explains a slice, and the texts that are new in it."""
-        row, table = event.row, event.table
-        new: list[bytes] = []
-        name = row.get("name") or row.get("kind") or table
-        if table == "copy":
-            name = "Memset" if name == "memset" else f"Memcpy {name}"
-        category = CATEGORIES.get(table) or LEVELS.get(row["level"], row["level"] or "annotation")
-        body = number_field(3, self._interned(_CATEGORIES, category, new))
-        body += number_field(10, self._interned(_NAMES, name, new))
+
+class _Writer:
+    def __init__(self, trace: Trace, exported: Exported) -> None:
+        self._tracks = Tracks(trace)
+        self._counters = Counters(exported)
+        self._iids: dict[tuple[int, str], int] = {}
+        self._new: list[bytes] = []
+        self._flows_from = "call" if trace.has("call") else "span"
+
+    def packets(self, found: Slice) -> list[bytes | memoryview]:
+        """Return the packets of a slice of time: what it is the first to use, then its events."""
+        events = _Packets()
+        slices = {table: found[table] for table in SLICES if table in found}
+        if slices:
+            self._slices(slices, events)
+        for values in self._counters.values(found):
+            self._values(values, events)
+        return [*self._tracks.described(), self._interned(), events.content()]
+
+    def rest(self) -> list[bytes | memoryview]:
+        """Return the ends of what is open."""
+        events = _Packets()
+        self._ends(self._tracks.lanes.ended(FOREVER - 1), events)
+        return [events.content()]
+
+    def _slices(self, slices: Slice, events: _Packets) -> None:
+        tracks = np.concatenate([self._tracks.numbers(t, rows) for t, rows in slices.items()])
+        starts, ends = (
+            np.concatenate([rows[name].to_numpy() for rows in slices.values()])
+            for name in ("ts", "end")
+        )
+        order = np.lexsort((-ends, starts))
+        begun, ended = self._tracks.lanes.lay(tracks[order], starts[order], ends[order], order)
+        uuids, turns = np.empty(len(order), np.uint64), np.empty_like(order)
+        uuids[order], turns[order] = self._tracks.uuids(begun.lanes), begun.turns
+        first = 0
+        for table, rows in slices.items():
+            last = first + rows.height
+            event = [unsigned_fields(11, uuids[first:last]), *self._described(table, rows)]
+            events.add(starts[first:last], turns[first:last], _BEGIN, event)
+            first = last
+        self._ends(ended, events)
+
+    def _ends(self, ended: Events, events: _Packets) -> None:
+        if len(ended.times):
+            uuids = unsigned_fields(11, self._tracks.uuids(ended.lanes))
+            events.add(ended.times, ended.turns, _END, [uuids])
+
+    def _described(self, table: str, rows: pl.DataFrame) -> list[Part]:
+        """Return what names, explains and links slices."""
+        level = (
+            rows["level"] if table == "span" else pl.Series([table]).new_from_index(0, rows.height)
+        )
+        name = rows["name" if "name" in rows.columns else "kind"]
+        title = _copy_title if table == "copy" else lambda text: text or table
+        parts = [
+            number_fields(3, self._numbers(_CATEGORIES, level, _category)),
+            number_fields(10, self._numbers(_NAMES, name, title)),
+        ]
         for argument in _ARGUMENTS_OF[table]:
-            if row[argument]:
-                body += self._argument(argument, number_field(4, row[argument]), new)
-        texts = {}
-        if table == "kernel":
-            texts = {axis: shape(row, axis) for axis in ("grid", "block")}
-        elif row.get("input_shapes"):
-            texts = {"shapes": "; ".join(text or "-" for text in row["input_shapes"])}
-        for argument, text in texts.items():
-            if text:
-                body += self._argument(argument, text_field(6, text), new)
-        return body + self._flow(event), b"".join(new)
+            values = rows[argument].fill_null(0)
+            if values.dtype == pl.UInt64:
+                field = unsigned_fields(3, values.to_numpy())
+            else:
+                field = number_fields(4, values.cast(pl.Int64).to_numpy())
+            parts += self._argument(argument, field, (values != 0).to_numpy())
+        for argument, texts, written in _texts(table, rows):
+            numbers = self._numbers(_TEXTS, texts, written)
+            field = number_fields(17, numbers)
+            parts += self._argument(argument, field, texts.is_not_null().to_numpy())
+        return [*parts, *self._flow(table, rows)]
 
-    def _argument(self, name: str, value: bytes, new: list[bytes]) -> bytes:
-        iid = number_field(1, self._interned(_ARGUMENTS, name, new))
-        return bytes_field(4, iid + value)
+    def _argument(self, name: str, field: Part, present: Present) -> list[Part]:
+        iid = number_field(1, self._iid(_ARGUMENTS, name))
+        return messages(4, [constant(iid, len(field.sizes)), field], present)
 
-    def _flow(self, event: Event) -> bytes:
-        """Return the flow that a slice is part of, one for each call (or operator)."""
-        row = event.row
-        if event.table != self._from and event.table not in DEVICE_TABLES:
-            return b""
-        link = row["correlation" if self._from == "call" else "external_id"]
-        if not link:
-            return b""
-        key = (row["rank"] or 0, row["pid"] or 0, link)
-        return fixed_field(47, self._flows.setdefault(key, len(self._flows) + 1))
+    def _flow(self, table: str, rows: pl.DataFrame) -> list[Part]:
+        """Return the flow that slices are part of, one for each call (or operator)."""
+        if table != self._flows_from and table not in DEVICE_TABLES:
+            return []
+        link = "correlation" if self._flows_from == "call" else "external_id"
+        links = rows[link].to_numpy()
+        flows = flow_numbers(links, self._tracks.processes(rows))
+        return [fixed_fields(47, flows, links != 0)]
 
-    def _interned(self, kind: int, text: str, new: list[bytes]) -> int:
+    def _values(self, values: pl.DataFrame, events: _Packets) -> None:
+        column = values["value"].to_numpy()
+        value = double_fields(44, column) if column.dtype.kind == "f" else number_fields(30, column)
+        event = [unsigned_fields(11, self._tracks.counters(values)), value]
+        events.add(values["ts"].to_numpy(), np.arange(values.height), _COUNTER, event)
+
+    def _numbers(
+        self, kind: int, texts: pl.Series, written: Callable[[str], str]
+    ) -> NDArray[np.int64]:
+        """Return the number under which what is written of each text is known."""
+        return mapped(texts, lambda text: self._iid(kind, written(text)), pl.Int64).to_numpy()
+
+    def _iid(self, kind: int, text: str) -> int:
         iid = self._iids.get((kind, text))
         if iid is None:
             iid = self._iids[kind, text] = len(self._iids) + 1
-            new.append(bytes_field(kind, number_field(1, iid) + text_field(2, text)))
+            entry = number_field(1, iid) + text_field(2, text)
+            self._new.append(bytes_field(kind, entry))
         return iid
 
-    def _value(self, event: Event) -> None:
-        found = self._counters.after(event)
-        if found is not None:
-            track = self._counter(found.process, found.name, found.unit)
-            value = found.value
-            content = number_field(30, value) if isinstance(value, int) else double_field(44, value)
-            self._event(event.ts, track, _COUNTER, content)
-
-    def _counter(self, process: tuple[int, int], name: str, unit: str) -> int:
-        key = (*process, "counter", name, unit)
-        if key not in self._uuids:
-            about = number_field(3, _BYTES_UNIT) if unit == "bytes" else text_field(6, unit)
-            parent = number_field(5, self._process(process))
-            self._describe(key, text_field(2, name) + parent + bytes_field(8, about))
-        return self._uuids[key]
-
-    def _process(self, process: tuple[int, int]) -> int:
-        if process not in self._uuids:
-            pid = number_field(1, self._pids.get(process, process[1]))
-            name = text_field(6, self._processes.get(process) or f"process {process[1]}")
-            self._describe(process, bytes_field(3, pid + name))
-        return self._uuids[process]
-
-    def _track(self, key: tuple[Any, ...], lane: int) -> int:
-        process = key[:2]
-        parent = number_field(5, self._process(process))
-        if key[2] == "thread" and not lane:
-            pid, tid = self._pids.get(process, process[1]), key[3]
-            name = self._threads.get((*process, tid)) or f"thread {tid}"
-            thread = number_field(1, pid) + number_field(2, tid) + text_field(5, name)
-            return self._describe((*key, lane), parent + bytes_field(4, thread))
-        if key[2] == "thread":
-            name = f"thread {key[3]}"
-        else:
-            stream = "all streams" if key[5] is None else f"stream {key[5]}"
-            name = f"GPU {key[3]} {stream}" + (f" context {key[4]}" if key[4] else "")
-        name += f" ({lane + 1})" if lane else ""
-        return self._describe((*key, lane), text_field(2, name) + parent)
-
-    def _describe(self, key: tuple[Any, ...], content: bytes) -> int:
-        uuid = self._uuids[key] = next(self._number)
-        self._packet(bytes_field(60, number_field(1, uuid) + content))
-        return uuid
+    def _interned(self) -> bytes:
+        """Return a packet of the texts that are new."""
+        new, self._new = self._new, []
+        return packet(number_field(13, NEEDS) + bytes_field(12, b"".join(new))) if new else b""
 
 
-def shape(row: dict[str, Any], axis: str) -> str:
-    """Return the size of a grid or block as `4x2x1`; empty: not known."""
-    sizes = [row[f"{axis}_{name}"] for name in "xyz"]
-    return "" if None in sizes else "x".join(map(str, sizes))
+def _category(level: str) -> str:
+    """Return the category of a table or of spans of a level."""
+    return _NAMED_CATEGORIES.get(level, level) or "annotation"
+
+
+def _copy_title(kind: str) -> str:
+    return "Memset" if kind == "memset" else f"Memcpy {kind or 'copy'}"
+
+
+def _texts(table: str, rows: pl.DataFrame) -> list[tuple[str, pl.Series, Callable[[str], str]]]:
+    """Return the arguments that are texts, null where they are not known, and how they are written."""
+    if table == "kernel":
+        sizes = {a: pl.format("{}x{}x{}", *(f"{a}_{n}" for n in "xyz")) for a in ("grid", "block")}
+        return [(a, rows.select(size).to_series(), str) for a, size in sizes.items()]
+    if table == "span":
+        inputs = pl.col("input_shapes")
+        shapes = pl.when(inputs.list.len() > 0).then(inputs.list.join(";"))
+        return [("shapes", rows.select(shapes).to_series(), _shapes)]
+    return []
+
+
+def _shapes(joined_shapes: str) -> str:
+    return "; ".join(shape or "-" for shape in joined_shapes.split(";"))

@@ -1,15 +1,15 @@
-"""Rows of several tables in order of time, a batch of each held at a time."""
+"""Rows of several tables in order of time, a slice of time held at a time."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from pasta.exports.exporter import Exported
+from pasta.exports.runs import runs_of, slices
 from pasta.trace import Trace
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -21,118 +21,76 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "copy": ("device", "dur", "correlation", "external_id", "context", "stream", "kind", "bytes"),
     "sync": ("device", "dur", "correlation", "external_id", "context", "stream", "kind"),
-    "memory": ("device", "event", "space", "address", "bytes", "total_allocated"),
-    "metric": ("device", "dur", "name", "value", "unit"),
+    "memory": ("device", "event", "space", "address", "bytes"),
+    "metric": ("device", "name", "value", "unit"),
 }
 """The columns that are read of each table, beside `rank`, `pid` and `ts`."""
 
+HOST_TABLES = frozenset({"span", "call"})
 DEVICE_TABLES = frozenset({"kernel", "copy", "sync"})
-_KEY = ("rank", "pid", "ts")
-_BATCH_ROWS = 1 << 14
-_FOREVER = 1 << 62
+FOREVER = 1 << 62
 NO_TIME = "rows without a time: left out"
 NO_END = "rows without a duration: written as unfinished"
 _LEFT_OUT = "rows without a duration: left out"
+_KEY = ("rank", "pid", "ts")
+_ZERO_IF_UNKNOWN = ("rank", "pid", "tid", "correlation", "external_id", "span_id", "parent_id")
 
+Slice = dict[str, pl.DataFrame]
+"""The rows of each table that begin in a slice of time, in order of time; of one start the longer first.
 
-class Event(NamedTuple):
-    """One row; events are in order of their first fields.
-
-    Attributes:
-        ts: when it began, in ns.
-        before_end: the negative of when it ended, so that what encloses comes first.
-        order: of its table among those asked for.
-        number: counts rows of one table.
-        table: its table.
-        row: its columns.
-    """
-
-    ts: int
-    before_end: int
-    order: int
-    number: int
-    table: str
-    row: dict[str, Any]
-
-    @property
-    def end(self) -> int | None:
-        """When it ended; `None`: it is not known."""
-        return None if self.before_end == -_FOREVER else -self.before_end
+Tables with a duration have `end`, `FOREVER` where it is not known. Unknown ids are 0. Texts are categories.
+"""
 
 
 def timeline(
-    trace: Trace, tables: Sequence[str], exported: Exported, *, unfinished: bool = True
-) -> Iterator[Event]:
-    """Give the rows of tables in order of time; of two with one start the longer comes first.
+    trace: Trace,
+    tables: Sequence[str],
+    exported: Exported,
+    *,
+    unfinished: bool = True,
+    columns: Sequence[str] | None = None,
+) -> Iterator[Slice]:
+    """Give the rows of tables, slice after slice of time.
 
     Args:
         trace: the trace.
         tables: names of tables; those that it lacks count as empty.
         exported: where rows are counted.
         unfinished: whether rows without a duration are given too.
+        columns: of those in `COLUMNS` the ones that are needed.
     """
-    every: list[list[int] | None] = [[rank] for rank in trace.ranks]
-    streams = [
-        _events(trace, ranks, table, order, exported, unfinished=unfinished)
-        for order, table in enumerate(tables)
-        if trace.has(table)
-        for ranks in every or [None]
-    ]
-    return heapq.merge(*streams)
+    present = [table for table in tables if trace.has(table)]
+    with TemporaryDirectory(prefix="pasta-export-") as scratch:
+        runs = []
+        for table in present:
+            wanted = [c for c in COLUMNS[table] if columns is None or c in columns]
+            runs += runs_of(trace, table, [*_KEY, *wanted], Path(scratch))
+        given = dict.fromkeys(present, 0)
+        for found in slices(runs):
+            for table, rows in found.items():
+                given[table] += rows.height
+            whole = {
+                t: _completed(rows, exported, unfinished=unfinished) for t, rows in found.items()
+            }
+            for table, rows in whole.items():
+                exported.rows[table] += rows.height
+            yield {table: rows for table, rows in whole.items() if rows.height}
+        timeless = sum(trace.rows(table) - given[table] for table in present)
+        exported.lose(NO_TIME, timeless)
 
 
-def _events(
-    trace: Trace,
-    ranks: list[int] | None,
-    table: str,
-    order: int,
-    exported: Exported,
-    *,
-    unfinished: bool,
-) -> Iterator[Event]:
-    number = (ranks[0] if ranks else 0) << 40
-    for batch in _batches(trace, ranks, table):
-        for row in batch:
-            number += 1
-            ts, dur = row["ts"], row.get("dur", 0)
-            if ts is None or ts < 0:
-                exported.losses[NO_TIME] += 1
-                continue
-            if dur is None and table != "metric":
-                exported.losses[NO_END if unfinished else _LEFT_OUT] += 1
-                if not unfinished:
-                    continue
-            end = _FOREVER if dur is None else ts + dur
-            exported.rows[table] += 1
-            yield Event(ts, -end, order, number, table, row)
-
-
-def _batches(trace: Trace, ranks: list[int] | None, table: str) -> Iterator[list[dict[str, Any]]]:
-    columns = [*_KEY, *COLUMNS[table]]
-    lazy = trace.scan(table, ranks)
-    times = lazy.select("ts").collect()["ts"]
-    files = trace.files(table, ranks)
-    if times.null_count() or not _in_order(times, table, lazy):
-        by = [pl.col("ts"), -pl.col("dur")] if "dur" in columns else [pl.col("ts")]
-        rows = lazy.select(columns).sort(by, nulls_last=[False] * len(by), maintain_order=True)
-        for piece in rows.collect().iter_slices(_BATCH_ROWS):
-            yield piece.to_dicts()
-        return
-    for file in files:
-        opened = pq.ParquetFile(file)
-        kept = [name for name in columns if name in opened.schema_arrow.names]
-        absent = dict.fromkeys(name for name in columns if name not in kept)
-        for batch in opened.iter_batches(_BATCH_ROWS, columns=kept):
-            rows_of_batch = batch.to_pylist()
-            yield [{**absent, **row} for row in rows_of_batch] if absent else rows_of_batch
-
-
-def _in_order(times: pl.Series, table: str, lazy: pl.LazyFrame) -> bool:
-    """Tell whether rows are in order of start and, of one start, the longer first."""
-    if not times.is_sorted():
-        return False
-    if "dur" not in COLUMNS[table]:
-        return True
-    dur = pl.col("dur").fill_null(_FOREVER)
-    wrong = (pl.col("ts") == pl.col("ts").shift()) & (dur > dur.shift())
-    return not lazy.select(wrong.any()).collect().item()
+def _completed(rows: pl.DataFrame, exported: Exported, *, unfinished: bool) -> pl.DataFrame:
+    """Return rows with their end, sorted by start and end."""
+    known = [pl.col(name).fill_null(0) for name in _ZERO_IF_UNKNOWN if name in rows.columns]
+    rows = rows.with_columns(known)
+    if "dur" not in rows.columns:
+        return rows
+    exported.lose(NO_END if unfinished else _LEFT_OUT, rows["dur"].null_count())
+    if not unfinished:
+        rows = rows.filter(pl.col("dur").is_not_null())
+    end = (pl.col("ts") + pl.col("dur")).fill_null(FOREVER).alias("end")
+    rows = rows.with_columns(end).drop("dur")
+    starts, ends = rows["ts"].to_numpy(), rows["end"].to_numpy()
+    if ((starts[1:] == starts[:-1]) & (ends[1:] > ends[:-1])).any():
+        rows = rows.sort("ts", -pl.col("end"), maintain_order=True)
+    return rows

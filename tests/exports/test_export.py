@@ -15,7 +15,6 @@ from pasta import api
 from pasta.cli_trace import trace as command
 from pasta.collect.containers.protobuf_fields import fields
 from pasta.errors import PastaError
-from pasta.exports.lanes import Lanes
 
 BASE = 1_700_000_000_000_000_123
 HOST = {"rank": 0, "pid": 7, "tid": 8}
@@ -77,7 +76,7 @@ def test_perfetto_counts_live_bytes_and_links_calls_to_kernels(small, tmp_path):
                 found = [(n, v) for n, _, v in fields(event)]
                 flows += [value for n, value in found if n == 47]
                 counters += [value for n, value in found if n == 30]
-    assert flows == [1, 1, 1]
+    assert flows == [4, 4, 4]
     assert counters == [512, 0]
 
 
@@ -144,7 +143,7 @@ def test_speedscope_nests(small, tmp_path):
     document = json.loads((tmp_path / "out").read_text())
     names = [frame["name"] for frame in document["shared"]["frames"]]
     (profile,) = document["profiles"]
-    events = [(e["type"], names[e["frame"]], e["at"] - BASE) for e in profile["events"]]
+    events = [(e["type"], names[e["frame"]], e["at"]) for e in profile["events"]]
     assert events == [
         ("O", "outer", 0), ("O", "inner;a", 10), ("C", "inner;a", 40), ("O", "next", 40),
         ("C", "next", 100), ("C", "outer", 100),
@@ -168,13 +167,6 @@ def test_tables(small, tmp_path):
     assert arrow["input_shapes"][0].to_list() == ["2x3", ""]
     with pytest.raises(PastaError, match="there already"):
         api.export(small, "csv", tmp_path / "c")
-
-
-def test_lanes_keep_crossing_intervals_apart():
-    lanes = Lanes()
-    assert lanes.place(0, 10) == (0, [])
-    assert lanes.place(5, 15) == (1, [])
-    assert lanes.place(10, 12) == (0, [10])
 
 
 def test_command_prints_losses_and_names_formats(small, tmp_path):
