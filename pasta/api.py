@@ -28,7 +28,14 @@ from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, TablePart, build_report
 from pasta.tools.report_check import check_report
-from pasta.tools.shipped import SHIPPED_TRACE, load_included, load_tool, passed_over, shipped_tools
+from pasta.tools.shipped import (
+    SHIPPED_TRACE,
+    find_trace,
+    load_included,
+    load_tool,
+    passed_over,
+    shipped_tools,
+)
 from pasta.trace import Trace
 from pasta.trace_sql import query_trace
 
@@ -59,6 +66,8 @@ _NVIDIA = Path("/dev/nvidiactl")
 def open(path: str | Path) -> Trace:  # noqa: A001 (called as pasta.open)
     """Open a trace: a folder that pasta wrote, or a trace file, imported into a cache once.
 
+    Where no path is called so, `gpt_h100` and `gpt_cpu` are the traces that ship with pasta.
+
     Raises:
         TraceError: the folder is no trace or of a newer version.
         InputError: the file is of no format that pasta imports.
@@ -70,7 +79,7 @@ def open(path: str | Path) -> Trace:  # noqa: A001 (called as pasta.open)
         from pasta.collect.importing import import_cached
 
         path = import_cached([path])
-    return Trace.open(path)
+    return Trace.open(find_trace(path))
 
 
 def check(tool: str, parameters: Mapping[str, Any] | None = None) -> tuple[ToolConfig, Graph]:

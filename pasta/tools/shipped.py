@@ -8,9 +8,16 @@ from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.config import ToolConfig, load_config
 
 _PACKAGE = Path(__file__).parent.parent
-SHIPPED_TRACE = _PACKAGE / "traces" / "gpt_h100"
+_TRACES = _PACKAGE / "traces"
+SHIPPED_TRACE = _TRACES / "gpt_h100"
 """Three training steps of a small GPT on an H100: `examples/train_small_gpt.py`, its timeline and its
 memory joined. `traces/gpt_cpu` beside it was recorded by `examples/record_training_step.py`."""
+
+
+def find_trace(path: Path) -> Path:
+    """Return the trace that `path` means: a path or, where there is none, a shipped trace's name."""
+    shipped = _TRACES / path
+    return shipped if not path.exists() and shipped.parent == _TRACES and shipped.is_dir() else path
 
 
 def config_folder() -> Path:
