@@ -393,6 +393,16 @@ def _complain(text: str) -> None:
     click.echo(f"pasta: {printable(' '.join(text.split()))}", err=True)
 
 
+def _with_help(error: click.ClickException) -> str:
+    """Return what is wrong with a command, and where its options are told."""
+    context = getattr(error, "ctx", None)
+    told = error.format_message()
+    if context is None:
+        return told
+    end = "" if told.endswith((".", "?")) else "."
+    return f"{told}{end} See {context.command_path} --help"
+
+
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
     """Take `--debug` out wherever it stands before a `--`, so that every command accepts it."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -407,8 +417,11 @@ def main() -> None:
         cli.main(arguments, prog_name="pasta", standalone_mode=False)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _complain(_with_help(error))
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

@@ -78,6 +78,10 @@ def test_every_shipped_tool_checks_and_shows(tool):
         (["run", "touch_from_access"], 2, "needs the table 'access', which this trace lacks"),
         (["trace", "schema", "kernels"], 2, "no table 'kernels'. Did you mean 'kernel'?"),
         (["import", "nowhere.json", "-o", "x"], 2, "nowhere.json"),
+        (["import", "nowhere.json"], 2, "Missing option '-o' / '--out'. See pasta import --help"),
+        (["import", "a", "-o", "x", "--rank", "-3"], 2, "--rank': -3 is not in the range"),
+        (["import", "a", "-o", "x", "--stict"], 2, "No such option '--stict'. Did you mean '--strict'? See pasta import --help"),
+        (["impotr"], 2, "No such command 'impotr'."),
     ],
 )  # fmt: skip
 def test_errors_are_one_line(arguments, code, message):
