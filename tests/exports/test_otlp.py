@@ -12,7 +12,7 @@ from tests.exports.hostile import DURATIONS, tables, trace_of
 
 
 def spans_of(path):
-    requests = [json.loads(line) for line in path.read_text().splitlines()]
+    requests = [json.loads(line) for line in path.read_bytes().splitlines()]
     resources = [resource for request in requests for resource in request["resourceSpans"]]
     return [s for r in resources for p in r["scopeSpans"] for s in p["spans"]]
 
