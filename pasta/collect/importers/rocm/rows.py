@@ -47,7 +47,7 @@ class RocmRows:
         Args:
             raw: beside columns of `kernel`: `threads_x`, `threads_y` and `threads_z` for the grid
                 in threads, and `shared_bytes` for all LDS of a block. A `launch_id` of 0 gets the
-                next number.
+                next number; `name` may be a dictionary.
         """
         columns = dict(raw)
         columns["launch_id"] = self._launch_ids(raw["launch_id"])
@@ -142,7 +142,9 @@ class RocmRows:
         return known
 
     def _append_collectives(self, kernels: pa.Table) -> None:
-        names = kernels["name"].combine_chunks().dictionary_encode()
+        names = kernels["name"].combine_chunks()
+        if not pa.types.is_dictionary(names.type):
+            names = names.dictionary_encode()
         distinct = [name or "" for name in names.dictionary.to_pylist()]
         communicates = [is_communication(name) for name in distinct]
         if not any(communicates):
@@ -192,6 +194,8 @@ def _shared(shared: pa.Array[Any], static: pa.Array[Any]) -> dict[str, pa.Array[
 
 
 def _filled(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+    if pa.types.is_dictionary(column.type):
+        return column
     typed = column if column.type == field.type else column.cast(field.type)
     zero = _is_id(field) or field.name in _ZERO_WHERE_UNKNOWN
     return typed.fill_null(0) if zero and typed.null_count else typed

@@ -117,17 +117,21 @@ class Described:
         return name or f"counter {handle}"
 
     def kernel_columns(self, ids: pa.Array[Any], losses: Losses) -> dict[str, pa.Array[Any]]:
-        """Return name, registers and static LDS of kernels, by the columns of `kernel`."""
+        """Return name, registers and static LDS of kernels, by the columns of `kernel`.
+
+        Names, which are long and few, are a dictionary.
+        """
         encoded = ids.dictionary_encode(null_encoding="encode")
         known = [self._symbol(kernel_id, losses) for kernel_id in encoded.dictionary.to_pylist()]
         columns: dict[str, pa.Array[Any]] = {
-            "name": pa.array([kernel_name(symbol) for symbol in known], pa.string()),
             "registers": pa.array([_registers(symbol) for symbol in known], pa.uint32()),
             "static_shared": pa.array(
                 [_u32(symbol.group_segment_size) for symbol in known], pa.uint32()
             ),
         }
-        return {name: column.take(encoded.indices) for name, column in columns.items()}
+        taken = {name: column.take(encoded.indices) for name, column in columns.items()}
+        names = pa.array([kernel_name(symbol) for symbol in known], pa.string())
+        return taken | {"name": pa.DictionaryArray.from_arrays(encoded.indices, names)}
 
     def _symbol(self, kernel_id: int | None, losses: Losses) -> Symbol:
         symbol = self.symbols.get(-1 if kernel_id is None else kernel_id)
