@@ -18,6 +18,7 @@ from pasta.collect.column_map import read_column_map
 from pasta.collect.completing import Part, part_of, rank_in_name
 from pasta.collect.containers.arrow_files import is_arrow_or_parquet
 from pasta.collect.containers.csv_rows import looks_like_csv
+from pasta.collect.freed_memory import give_back
 from pasta.collect.gathering import gathered_sources
 from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer
 from pasta.collect.importers.mapped import Mapped
@@ -294,7 +295,9 @@ class _Import:
         if not self._parts:
             found.read(source, PartWriter(self._folder / ".part-0"), losses)
         part = part_of(source, found, self._parts)
+        give_back()
         transforms = found.complete(source, part.writer, losses)
+        give_back()
         part.writer.finish(_with_rank(transforms, part.rank))
         part.losses.append(losses)
         part.complete = True
@@ -416,6 +419,7 @@ def _recognised(source: Source) -> tuple[str, Importer] | None:
 
 def _finish(writer: PartWriter, imported: Imported, rank: int, losses: Losses) -> None:
     """Sort the tables of a part."""
+    give_back()
     writer.finish(_with_rank(imported.transforms, rank))
     losses.shift(imported.shift_ns)
 
