@@ -130,9 +130,9 @@ def _run_command(command: Command, givens: Givens, folder: Path) -> None:
 
 
 def _first_missing(shown: list[str], printed: list[str]) -> str | None:
-    """Return the first line that is shown but not printed there; `...` stands for any lines.
+    """Return the first line that is shown but not printed there.
 
-    `None`: the output is as shown.
+    `...` alone stands for any lines, at the end of a line for its rest. `None`: it is as shown.
     """
     printed = "\n".join(map(str.rstrip, printed)).rstrip("\n").split("\n")
     at, anywhere = 0, False
@@ -141,8 +141,24 @@ def _first_missing(shown: list[str], printed: list[str]) -> str | None:
             anywhere = True
             continue
         places = range(at, len(printed) if anywhere else min(at + 1, len(printed)))
-        found = next((place for place in places if printed[place] == text), None)
+        found = next((place for place in places if _is_shown_as(text, printed[place])), None)
         if found is None:
             return text
         at, anywhere = found + 1, False
     return None if anywhere or at == len(printed) else f"{printed[at]} (printed, not shown)"
+
+
+def _is_shown_as(text: str, printed: str) -> bool:
+    if text.endswith(ELISION):
+        return printed.startswith(text.removesuffix(ELISION))
+    return printed == text
+
+
+def test_outputs_are_compared():
+    printed = ["a", "b  ", "", "c", "d e", ""]
+    for shown in (["a", "b", "", "c", "d e"], ["...", "c", "..."], ["a", "...", "d..."], ["..."]):
+        assert _first_missing(shown, printed) is None, shown
+    assert _first_missing(["a", "c", "..."], printed) == "c"
+    assert _first_missing(["b", "..."], printed) == "b"
+    assert _first_missing(["...", "c", "b", "..."], printed) == "b"
+    assert _first_missing(["a", "b"], printed) == " (printed, not shown)"
