@@ -278,6 +278,21 @@ def test_collectives_from_arguments_and_from_names(imported):
     assert trace.rows("kernel") == 5
 
 
+def test_sizes_that_are_negative_are_unknown(imported):
+    trace, losses = imported(
+        [
+            complete("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 1, 1, device=0, bytes=-5),
+            complete("cuda_runtime", "cudaMemcpy", 1, 1, bytes=-9),
+            {**OPERATOR, "ph": "i", "cat": "cpu_instant_event", "name": "[memory]",
+             "args": {"Bytes": -(1 << 63), "Total Allocated": -1, "Total Reserved": 7}},
+        ]
+    )  # fmt: skip
+    assert rows(trace, "copy", "bytes") == rows(trace, "call", "bytes") == [(None,)]
+    totals = rows(trace, "memory", "event", "bytes", "total_allocated", "total_reserved")
+    assert totals == [("release", (1 << 63) - 1, None, 7)]
+    assert losses == {"negative size: read as unknown": 3}
+
+
 @pytest.mark.parametrize("members", ["[0, 36893488147419103232]", "[0, 1, ..., 7]", "[" * 2000])
 def test_members_that_are_no_whole_list_of_ranks_are_counted(imported, members):
     told = COMMUNICATION | {"Process Group Ranks": members}

@@ -166,6 +166,7 @@ def test_kernels_without_a_time_or_a_name_or_an_end(tmp_path: Path) -> None:
     ]
     assert losses(report) == {
         "kernel without a start time (0, missing or absurd): left out": 2,
+        "kernel without an end: kept as unfinished": 1,
         "kernel that ends before it begins: kept as unfinished": 1,
         "kernel that ends in a far future: kept as unfinished": 1,
         "kernel whose name is not in the file: kept without a name": 1,
@@ -209,11 +210,14 @@ def test_copies_memsets_and_migrations(tmp_path: Path) -> None:
                     copy(10, 11, 1, srcKind=1, dstKind=2),
                     copy(20, 25, 11, correlationId=0, virtualAddress=-4096),
                     copy(30, 31, 99),
+                    copy(50, 51, 1, bytes=-1),
                 ],
             )
         },
     )
-    found = one(path, "copy", tmp_path)
+    trace, report = imported(path, tmp_path / "out")
+    found = rows(trace, "copy")
+    assert losses(report) == {"negative size: read as unknown": 1}
     assert [
         (row["ts"] - BASE, row["kind"], row["source"], row["destination"], row["correlation"])
         for row in found
@@ -222,9 +226,16 @@ def test_copies_memsets_and_migrations(tmp_path: Path) -> None:
         (20, "migration", "host", "device", 0),
         (30, "99", "", "", 6),
         (40, "memset", "", "device", 8),
+        (50, "HtoD", "", "", 6),
     ]
-    assert [row["destination_address"] for row in found] == [None, (1 << 64) - 4096, None, None]
-    assert [row["bytes"] for row in found] == [100, 100, 100, 4]
+    assert [row["destination_address"] for row in found] == [
+        None,
+        (1 << 64) - 4096,
+        None,
+        None,
+        None,
+    ]
+    assert [row["bytes"] for row in found] == [100, 100, 100, 4, None]
 
 
 def test_page_faults_are_metrics(tmp_path: Path) -> None:
@@ -394,6 +405,7 @@ def test_graphs_recorded_as_a_whole_and_what_has_no_table(tmp_path: Path) -> Non
     trace, report = imported(path, tmp_path / "out")
     (found,) = rows(trace, "kernel")
     assert (found["name"], found["graph_id"], found["dur"]) == ("CUDA graph", 4, 8)
+    assert found["graph_node_id"] == 0
     assert losses(report) == {
         "CUDA graph recorded as a whole: kept as one kernel (nsys profile"
         " --cuda-graph-trace=node records its kernels)": 1,

@@ -30,10 +30,12 @@ from pasta.collect.importers.kineto.stacks import CallStacks
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.columns import Columns, Interned
 from pasta.collect.shaping.decimal_time import nanoseconds
+from pasta.collect.shaping.sizes import not_negative
 from pasta.trace_writer import PartWriter
 
 _U32, _U64, _I32, _I64, _TEXT = pa.uint32(), pa.uint64(), pa.int32(), pa.int64(), pa.string()
 _HOST_DEVICE_TYPE = 0
+_I64_MAX = (1 << 63) - 1
 
 E = TypeVar("E", bound=Event)
 Get = Callable[[str], list[Any]]
@@ -118,7 +120,7 @@ class KinetoTables:
                 "correlation": correlation,
                 "external_id": self._external(get, correlation),
                 "name": self._columns.texts([event.name for event in events]),
-                "bytes": self._columns.numbers(sizes, _I64, "bytes"),
+                "bytes": self._sizes(sizes, "bytes"),
                 "stack_id": _zeros(len(events)),
             },
         )
@@ -169,7 +171,7 @@ class KinetoTables:
                 "kind": pa.array([kind for kind, _, _ in kinds], _TEXT),
                 "source": pa.array([source for _, source, _ in kinds], _TEXT),
                 "destination": pa.array([destination for _, _, destination in kinds], _TEXT),
-                "bytes": self._columns.numbers(sizes, _I64, "bytes"),
+                "bytes": self._sizes(sizes, "bytes"),
             },
         )
 
@@ -220,14 +222,10 @@ class KinetoTables:
                 "event": pa.array(events_of_sign.tolist(), _TEXT),
                 "space": pa.array(["tensor"] * len(events), _TEXT),
                 "address": self._columns.numbers(get("address"), _U64, "Addr"),
-                "bytes": pa.array(np.abs(sizes)),
+                "bytes": pa.array(np.abs(np.maximum(sizes, -_I64_MAX))),
                 "object_id": _zeros(len(events)),
-                "total_allocated": self._columns.numbers(
-                    get("total_allocated"), _I64, "Total Allocated"
-                ),
-                "total_reserved": self._columns.numbers(
-                    get("total_reserved"), _I64, "Total Reserved"
-                ),
+                "total_allocated": self._sizes(get("total_allocated"), "Total Allocated"),
+                "total_reserved": self._sizes(get("total_reserved"), "Total Reserved"),
                 "stack_id": _zeros(len(events)),
             },
         )
@@ -362,6 +360,9 @@ class KinetoTables:
             "External id that repeats the correlation: read as unknown", int(repeats.sum())
         )
         return pa.array(np.where(repeats, np.uint64(0), external))
+
+    def _sizes(self, values: list[Any], name: str) -> pa.Array[Any]:
+        return not_negative(self._columns.numbers(values, _I64, name), self._losses)
 
     def _shape_columns(self, name: str, shapes: list[Any]) -> dict[str, pa.Array[Any]]:
         """Return the columns of x, y and z of launch shapes such as `[32, 1, 1]`."""

@@ -11,6 +11,7 @@ from pasta.collect.column_map import ColumnMap, Origin, Value
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.columns import Columns
 from pasta.collect.shaping.decimal_time import LIMIT
+from pasta.collect.shaping.sizes import NEGATIVE, not_negative
 from pasta.collect.shaping.units import scaled
 from pasta.schema import TABLES, Column
 
@@ -18,7 +19,6 @@ _OWNERS = frozenset({"pid", "tid"})
 _ZERO_WHERE_UNKNOWN = frozenset({"pid", "tid", "device", "context", "stream"})
 _NO_TIME = "row without a time that can be read: left out"
 _NEGATIVE = "negative duration: read as unknown"
-_NEGATIVE_SIZE = "negative size: read as unknown"
 _ID_DIGITS_MAX = 20
 _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -46,9 +46,9 @@ class Rows:
         }
         if "dur" in filled and self._map.origins["dur"].is_end:
             filled["dur"] = pc.subtract(filled["dur"], filled["ts"])
-        for name, reason in (("dur", _NEGATIVE), ("bytes", _NEGATIVE_SIZE)):
+        for name, reason in (("dur", _NEGATIVE), ("bytes", NEGATIVE)):
             if name in filled and pa.types.is_signed_integer(filled[name].type):
-                filled[name] = self._not_negative(filled[name], reason)
+                filled[name] = not_negative(filled[name], self._losses, reason)
         for name in _OWNERS & filled.keys():
             filled[name] = filled[name].fill_null(0)
         table = pa.table(self._with_defaults(filled, batch.num_rows))
@@ -108,11 +108,6 @@ class Rows:
             lost = sum(number is None for number in parsed) - values.null_count
             self._losses.fault(f"{column.name} is not a number: read as unknown", lost)
             return pa.array(parsed, column.type)
-
-    def _not_negative(self, values: Any, reason: str) -> Any:
-        negative = pc.less(values, pa.scalar(0, values.type))
-        self._losses.fault(reason, pc.sum(negative).as_py() or 0)
-        return pc.if_else(negative, pa.scalar(None, values.type), values)
 
     def _with_defaults(self, filled: dict[str, Any], rows: int) -> dict[str, Any]:
         """Add what tools rely on where the file does not say it."""

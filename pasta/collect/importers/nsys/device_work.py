@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pasta.collect.importers.nsys.session import Batch, Integers, Session, constant, no_ids
 from pasta.collect.importers.nsys.texts import joined, taken
 from pasta.collect.shaping import collectives
+from pasta.collect.shaping.sizes import not_negative
 
 _U32, _U64, _I32, _I64 = pa.uint32(), pa.uint64(), pa.int32(), pa.int64()
 _NAMES_BYTES_MAX = 16 << 20
@@ -55,7 +56,7 @@ def add_kernels(session: Session) -> None:
     )  # fmt: skip
     launched = 0
     for batch in session.batches("CUPTI_ACTIVITY_KIND_KERNEL", *columns):
-        timed, times = session.timed(batch, "kernel", never_zero=True)
+        timed, times = session.timed(batch, "kernel", never_zero=True, ends=True)
         rows = _device_columns(session, timed) | times
         rows["launch_id"] = pa.array(np.arange(launched + 1, launched + 1 + len(timed), dtype="u8"))
         launched += len(timed)
@@ -96,7 +97,7 @@ def _append_named(session: Session, rows: dict[str, pa.Array[Any]], places: Inte
 def _add_graphs(session: Session, launched: int) -> None:
     """Append CUDA graphs that were recorded as a whole, each execution as one kernel."""
     for batch in session.batches("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", *_ON_DEVICE, "graphId"):
-        timed, times = session.timed(batch, "CUDA graph", never_zero=True)
+        timed, times = session.timed(batch, "CUDA graph", never_zero=True, ends=True)
         session.losses.skip(
             "CUDA graph recorded as a whole: kept as one kernel (nsys profile"
             " --cuda-graph-trace=node records its kernels)",
@@ -106,6 +107,7 @@ def _add_graphs(session: Session, launched: int) -> None:
         rows["launch_id"] = pa.array(np.arange(launched + 1, launched + 1 + len(timed), dtype="u8"))
         launched += len(timed)
         rows["graph_id"] = timed.ids("graphId")
+        rows["graph_node_id"] = no_ids(len(timed))
         rows["name"] = constant("CUDA graph", len(timed), pa.string())
         session.append("kernel", rows)
 
@@ -147,7 +149,7 @@ def add_copies(session: Session) -> None:
     """Append copies and page migrations."""
     columns = (*_ON_DEVICE, "bytes", "copyKind", "srcKind", "dstKind", "virtualAddress")
     for batch in session.batches("CUPTI_ACTIVITY_KIND_MEMCPY", *columns):
-        timed, times = session.timed(batch, "copy", never_zero=True)
+        timed, times = session.timed(batch, "copy", never_zero=True, ends=True)
         kind = timed.integers("copyKind")
         migrates = np.isin(kind, list(_MIGRATIONS))
         address = pc.if_else(pa.array(migrates), timed.addresses("virtualAddress"), None)
@@ -161,7 +163,7 @@ def add_copies(session: Session) -> None:
                 "destination": _memory_kind(timed, "dstKind", kind, 1),
                 "source_address": address,
                 "destination_address": address,
-                "bytes": timed.column("bytes"),
+                "bytes": not_negative(timed.column("bytes"), session.losses),
             },
         )
     _add_memsets(session)
@@ -179,7 +181,7 @@ def _memory_kind(batch: Batch, name: str, copy_kind: Integers, side: int) -> pa.
 
 def _add_memsets(session: Session) -> None:
     for batch in session.batches("CUPTI_ACTIVITY_KIND_MEMSET", *_ON_DEVICE, "bytes", "memKind"):
-        timed, times = session.timed(batch, "memset", never_zero=True)
+        timed, times = session.timed(batch, "memset", never_zero=True, ends=True)
         session.append(
             "copy",
             _device_columns(session, timed)
@@ -188,7 +190,7 @@ def _add_memsets(session: Session) -> None:
                 "kind": constant("memset", len(timed), pa.string()),
                 "source": constant("", len(timed), pa.string()),
                 "destination": _memory_kind(timed, "memKind", np.zeros(len(timed), np.int64), 1),
-                "bytes": timed.column("bytes"),
+                "bytes": not_negative(timed.column("bytes"), session.losses),
             },
         )
 
@@ -197,7 +199,7 @@ def add_synchronisations(session: Session) -> None:
     """Append synchronisations."""
     columns = (*_ON_DEVICE, "syncType", "deprecatedSyncType", "eventId")
     for batch in session.batches("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", *columns):
-        timed, times = session.timed(batch, "synchronisation")
+        timed, times = session.timed(batch, "synchronisation", ends=True)
         rows = _device_columns(session, timed) | times
         stream = rows["stream"].fill_null(_NO_STREAM).to_numpy()
         event = np.maximum(timed.integers("eventId"), 0)
@@ -272,7 +274,7 @@ def add_memory(session: Session) -> None:
                 "event": _labelled(("allocate", "release"), operation),
                 "space": pc.if_else(pa.array(pooled), "pool", _labelled(_SPACES, kind)),
                 "address": timed.addresses("address"),
-                "bytes": timed.column("bytes"),
+                "bytes": not_negative(timed.column("bytes"), session.losses),
                 "object_id": no_ids(len(timed)),
                 "stream": timed.column("streamId"),
             },

@@ -36,7 +36,7 @@ def add_calls(session: Session) -> None:
     columns = ("start", "end", "globalTid", "correlationId", "nameId", "returnValue", "callchainId")
     names = pc.replace_substring_regex(session.texts.values, _VERSION, "")
     for batch in session.batches("CUPTI_ACTIVITY_KIND_RUNTIME", *columns):
-        timed, times = session.timed(batch, "call")
+        timed, times = session.timed(batch, "call", ends=True)
         pid, tid = session.host_threads(timed)
         session.append(
             "call",
@@ -124,7 +124,7 @@ def add_libraries(session: Session) -> None:
         chains = Callchains(session, f"{prefix}_CALLCHAINS")
         columns = ("start", "end", "globalTid", "nameId", "textId", "callchainId")
         for batch in session.batches(table, *columns):
-            timed, times = session.timed(batch, f"call in {table}")
+            timed, times = session.timed(batch, f"call in {table}", ends=True)
             threads = session.host_threads(timed)
             own = session.texts.places(timed.integers("nameId", -1))
             places = np.where(own >= 0, own, session.texts.places(timed.integers("textId", -1)))

@@ -132,7 +132,7 @@ class Session:
                 yield Batch(rows, self._columns, table)
 
     def timed(
-        self, batch: Batch, what: str, *, never_zero: bool = False
+        self, batch: Batch, what: str, *, never_zero: bool = False, ends: bool = False
     ) -> tuple[Batch, dict[str, pa.Array[Any]]]:
         """Return the rows that have a start, with their `ts` and `dur`.
 
@@ -140,6 +140,7 @@ class Session:
             batch: rows with `start` and `end`.
             what: the rows are, for messages.
             never_zero: whether a start of 0 means that none was recorded.
+            ends: whether each has an end, so that one without is counted.
         """
         start, known = batch.integers("start"), batch.known("start")
         sound = known & (start > -_LATEST) & (start < _LATEST)
@@ -160,6 +161,9 @@ class Session:
                 first = int(start[wrong].min()) + self.base_ns
                 reason = f"{what} that {does}: kept as unfinished"
                 self.losses.fault(reason, int(wrong.sum()), first)
+        if ends:
+            reason = f"{what} without an end: kept as unfinished"
+            self.losses.fault(reason, int((~finished).sum()))
         finished &= ~negative & ~absurd
         ts = pa.array(start + self.base_ns)
         if finished.all():

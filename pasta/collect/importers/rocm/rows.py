@@ -14,6 +14,7 @@ from pasta.collect.losses import Losses
 from pasta.collect.shaping.collectives import is_communication, operation_of_kernel
 from pasta.collect.shaping.grids import blocks
 from pasta.collect.shaping.intervals import intervals
+from pasta.collect.shaping.sizes import not_negative
 from pasta.schema import arrow_schema
 from pasta.trace_writer import PartWriter
 
@@ -21,7 +22,6 @@ Raw: TypeAlias = "Mapping[str, pa.Array[Any]]"
 """Columns by name: those of a trace's table, with `start` and `end` in place of `ts` and `dur`."""
 
 _AXES = "xyz"
-_NEGATIVE = "negative size: read as unknown"
 _ZERO_WHERE_UNKNOWN = frozenset({"context"})
 
 
@@ -110,7 +110,7 @@ class RocmRows:
             columns.update(ts=ts, dur=dur)
         size = columns.get("bytes")
         if size is not None:
-            columns["bytes"] = self._not_negative(size)
+            columns["bytes"] = not_negative(size, self._losses)
         columns["pid"] = pa.repeat(pa.scalar(self.pid, pa.int64()), count)
         for field in arrow_schema(table):
             name = field.name
@@ -133,16 +133,8 @@ class RocmRows:
         self._launches += int(missing.sum())
         return pa.array(np.where(missing, numbers.astype(np.uint64), ids))
 
-    def _not_negative(self, size: pa.Array[Any]) -> pa.Array[Any]:
-        negative = size.fill_null(0).to_numpy(zero_copy_only=False) < 0
-        if not negative.any():
-            return size
-        self._losses.fault(_NEGATIVE, int(negative.sum()))
-        known: pa.Array[Any] = pc.if_else(pa.array(negative), pa.scalar(None, size.type), size)
-        return known
-
     def _append_collectives(self, kernels: pa.Table) -> None:
-        names = kernels["name"].combine_chunks()
+        names: Any = kernels["name"].combine_chunks()
         if not pa.types.is_dictionary(names.type):
             names = names.dictionary_encode()
         distinct = [name or "" for name in names.dictionary.to_pylist()]
