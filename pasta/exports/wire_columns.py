@@ -69,13 +69,16 @@ def messages(number: int, parts: Sequence[Part], present: Present = None) -> lis
 
 def joined(parts: Sequence[Part]) -> pa.Array[Any]:
     """Return the bytes of each message."""
-    sizes = _total(parts)
     cells = np.concatenate([cells for cells, _ in parts], axis=1)
-    if sizes.min() < cells.shape[1]:
-        places = np.arange(cells.shape[1], dtype=np.int16)
-        counted = [places[: cells.shape[1]] < sizes[:, None] for cells, sizes in parts]
-        cells = cells[np.concatenate(counted, axis=1)]
-    content = cells.reshape(-1)
+    counted = np.ones(cells.shape, np.bool_)
+    first = 0
+    for part, sizes in parts:
+        last = first + part.shape[1]
+        if sizes.min() < part.shape[1]:
+            counted[:, first:last] = np.arange(part.shape[1], dtype=np.int16) < sizes[:, None]
+        first = last
+    content = cells[counted]
+    sizes = _total(parts)
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(content.data)]
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
