@@ -406,6 +406,8 @@ def _what_to_do(source: Source) -> str:
     packed = next((kind for magic, kind in _PACKED.items() if source.head.startswith(magic)), None)
     if packed is not None:
         return f"it is packed with {packed}: unpack it"
+    if source.file is None:
+        return "unpack the archive and name the traces in it"
     if is_arrow_or_parquet(source.head) or looks_like_csv(source.head):
         return "of a table of rows say what its columns are: --map MAP.yaml"
     return "name a file that a profiler wrote"

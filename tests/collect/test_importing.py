@@ -291,6 +291,14 @@ def test_an_archive_damaged_between_its_members_says_so(tmp_path):
     assert len(report.warnings) == 1
 
 
+def test_an_archive_with_other_files_says_what_to_do(tmp_path):
+    file = tar(tmp_path / "a.tar", {"rank0.json": text().encode(), "README": b"what this is"})
+    with pytest.raises(
+        InputError, match=r"a\.tar:README: unknown format .*; unpack the archive and"
+    ):
+        import_trace([file], tmp_path / "out")
+
+
 def test_an_archive_of_which_nothing_can_be_read_is_refused(tmp_path):
     whole = tar(tmp_path / "a.tar", TWO_RANKS).read_bytes()
     for name, content in (("head", whole[:512]), ("none", bytes(10_240))):
