@@ -107,7 +107,8 @@ def _run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *, reas
     monkeypatch.chdir(folder)
     programs = Path(sys.executable).parent
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("COLUMNS", "120")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
     givens = Givens(str(page.relative_to(ROOT)), blocks(page), folder)
     for command in commands(page):
         if command.reason == reason:
