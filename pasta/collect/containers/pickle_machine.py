@@ -351,14 +351,19 @@ class Machine:
             else [self.window.line().decode(errors="replace") for _ in range(2)]
         )
         name = ".".join(map(str, names))[:_NAME_MAX]
-        raise Refused(f"holds the class or function '{name}'; nothing of it was run")
+        raise Refused(
+            f"holds the class or function '{name}', of which nothing was run;"
+            " only pickles of plain data are read"
+        )
 
     def refuse(self) -> None:
         """Refuse what is no plain data."""
         what = REFUSED.get(self.window.data[self.window.at - 1])
         if what is None:
             raise ValueError
-        raise Refused(f"holds {what}, which is no plain data; nothing of it was run")
+        raise Refused(
+            f"holds {what}, of which nothing was run; only pickles of plain data are read"
+        )
 
 
 def _fill(container: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:

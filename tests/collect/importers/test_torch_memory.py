@@ -380,7 +380,7 @@ def test_a_pickle_with_a_class_runs_nothing(imported, tmp_path):
 
 
 def test_other_pickles_are_no_snapshots(imported):
-    for content in ({"a": 1}, 5, "text"):
+    for content in ({"a": 1}, 5, "text", [1, 2, 3], [{}, "x"]):
         with pytest.raises(InputError, match="is a pickle, but no memory snapshot"):
             imported(content)
 

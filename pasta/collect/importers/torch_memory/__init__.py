@@ -96,7 +96,7 @@ class _Reading:
                 self._spans.add(elements.items)
             else:
                 self._history(elements.place).add(elements.items)
-        if type(pickle.value) is list:
+        if type(pickle.value) is list and all(type(one) is dict for one in pickle.value):
             self._state.add(pickle.value)
         elif not pickle.handed_out and not (
             type(pickle.value) is dict and {_SEGMENTS, _HISTORIES} & pickle.value.keys()
