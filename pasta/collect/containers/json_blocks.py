@@ -15,7 +15,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from pasta.collect.containers.json_repair import repaired, without_infinities
+from pasta.collect.containers.json_repair import (
+    repaired,
+    without_infinities,
+    without_trailing_commas,
+)
 from pasta.collect.containers.json_stream import BETWEEN, JsonStream
 
 _OBJECT_BYTES_MAX = 64 << 20
@@ -132,6 +136,9 @@ class ArrayBlocks(JsonStream):
             place = f"byte {self._offset} or later"
             self._losses.fault("inf or nan: read as null", count, where=place)
             return self._decode_block(elements, finite)
+        tidy = without_trailing_commas(block) if self._ended else block
+        if len(tidy) < len(block):
+            return self._decode_block(elements, tidy)
         return self._decode_pieces(elements, block)
 
     def _decode_pieces(self, elements: Elements[E], block: bytes) -> tuple[list[E], bytes, bool]:

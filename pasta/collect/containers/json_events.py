@@ -69,6 +69,7 @@ class EventReader(ArrayBlocks, Generic[E]):
         yield from self._read_events() if self._bare else self._read_object()
         if self.complete and not self._found:
             raise InputError(f"{self._losses.source}: JSON without '{self._array}'; not a trace")
+        self._count_rest()
 
     def go_on(self) -> Iterator[list[E]]:
         """Read on from the seam to the end, in place of whoever was to do it."""
@@ -78,6 +79,7 @@ class EventReader(ArrayBlocks, Generic[E]):
         if self.complete and not self._bare:
             self.complete = False
             yield from self._read_object()
+        self._count_rest()
 
     def start_after(self, byte: int, *, bare: bool) -> Iterator[list[E]]:
         """Read from the first event boundary at or after `byte` to the end.
@@ -106,6 +108,14 @@ class EventReader(ArrayBlocks, Generic[E]):
     def cut(self) -> str:
         """Why and where reading stopped before the end of the outermost value; empty if not."""
         return "" if self._handed_over else super().cut
+
+    def _count_rest(self) -> None:
+        """Count what stands behind the end of the outermost value."""
+        if self.complete:
+            self._drop(1 if self._buffer[:1] == b"}" and not self._bare else 0)
+            if self._next_byte():
+                place = f"byte {self._offset}"
+                self._losses.fault("data behind the end of the JSON: left out", where=place)
 
     def _read_events(self) -> Iterator[list[E]]:
         return self._read_array(self._elements)

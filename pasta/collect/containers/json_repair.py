@@ -13,6 +13,8 @@ _ESCAPE = re.compile(
     rb'\\(?:(["\\/bfnrt]|' + _HIGH + rb"\\" + _LOW + rb"|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})"
     rb"|(" + _HIGH + rb"|" + _LOW + rb")|)"
 )
+_TRAILING_COMMA = re.compile(rb",[\s,]*\]")
+_TRAILING_COMMAS = re.compile(rb'("(?:[^"\\]|\\.)*+")|,[\s,]*(?=\])', re.DOTALL)
 _CONTROL_TO_SPACE = bytes(max(byte, 32) for byte in range(256))
 
 
@@ -30,6 +32,13 @@ def without_infinities(text: bytes) -> tuple[bytes, int]:
         return b"null"
 
     return _NOT_A_NUMBER.sub(replace, text), count
+
+
+def without_trailing_commas(text: bytes) -> bytes:
+    """Return `text` without the commas before closing brackets, as hasty writers leave them."""
+    if not _TRAILING_COMMA.search(text):
+        return text
+    return _TRAILING_COMMAS.sub(lambda match: match[1] or b"", text)
 
 
 def repaired(text: bytes) -> bytes:

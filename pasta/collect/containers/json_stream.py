@@ -57,7 +57,7 @@ class JsonStream:
         """Why and where reading stopped before the end of the outermost value; empty if not."""
         if self.complete:
             return ""
-        unexpected = self._buffer[:1]
+        unexpected = self._buffer.lstrip(BETWEEN)[:1]
         if unexpected in b"{,":
             cause = "; ".join(self._damage) or "the file ends early"
             return f"{cause}: cut at byte {self._offset + len(self._buffer)}"

@@ -160,6 +160,28 @@ def test_what_follows_a_damaged_last_event_is_read(block_bytes, after):
     assert reader.metadata == ({"base": 7} if after else {})
 
 
+@pytest.mark.parametrize("block_bytes", [1, 60, 1 << 20])
+@pytest.mark.parametrize("comma", [",", ",\r\n", " ,, "])
+@pytest.mark.parametrize("after", ["", ', "base": 7'])
+def test_a_comma_behind_the_last_event_costs_nothing(block_bytes, comma, after):
+    name = "operator[1, ]"
+    text = trace(3, name).replace("]}", f"{comma}]{after}}}")
+    events, reader, losses = read(text, block_bytes=block_bytes, strict=True)
+    assert [event["name"] for event in events] == [name] * 3
+    assert (losses, reader.complete) == ({}, True)
+    assert reader.metadata == ({"base": 7} if after else {})
+
+
+@pytest.mark.parametrize("rest", ["x", '{"traceEvents": []}', "}", "]"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_what_stands_behind_the_end_is_counted(rest, bare):
+    whole = f"[{EVENT % ('k', 0)}]" if bare else trace(1)
+    events, reader, losses = read(f"{whole}\n{rest}\n")
+    assert (len(events), reader.complete) == (1, True)
+    assert losses == {"data behind the end of the JSON: left out": 1}
+    assert read(f"{whole}\n \n")[2] == {}
+
+
 def test_strict_names_the_byte_of_a_damaged_event():
     text = trace(3).replace('{"n": 1}', '{"n": }')
     with pytest.raises(InputError, match=rf"file at byte {text.index(EVENT[:13], 30)} ") as error:

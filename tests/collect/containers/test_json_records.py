@@ -55,6 +55,8 @@ def read(text: bytes, losses: Losses, **sizes: int) -> tuple[dict[Path, list[Any
     found: dict[Path, list[Any]] = {}
     reader = reader_of(text, losses, **sizes)
     for path, value in reader:
+        if value is None:  # cut behind its key
+            continue
         if path[:2] == ("tool", "records"):
             found.setdefault(path, []).extend(rows_of(value))
         else:
