@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar, cast
 
 import msgspec
@@ -15,6 +16,9 @@ from pasta.collect.sources import Source
 from pasta.errors import InputError
 
 DOCUMENT_BYTES_MAX = 128 << 20
+SMALL_BYTES_MAX = 16 << 20
+"""Up to which a document is read whole even where it can be read in pieces."""
+
 _DEPTH_MAX = 900
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\],]', re.DOTALL)
 _PLACE = re.compile(r"\(byte (\d+)\)")
@@ -23,6 +27,19 @@ _REPAIRED = "infinities read as null, control characters and bad escapes replace
 _CLOSED = "what stands before is kept, all else is left out"
 
 T = TypeVar("T")
+
+
+def is_small(source: Source) -> bool:
+    """Tell whether a source has at most `SMALL_BYTES_MAX` bytes; it can still be read from its start."""
+    begin: list[bytes] = []
+    size = 0
+    for chunk in source.chunks:
+        begin.append(chunk)
+        size += len(chunk)
+        if size > SMALL_BYTES_MAX:
+            break
+    source.chunks = chain(begin, source.chunks)
+    return size <= SMALL_BYTES_MAX
 
 
 def read_document(source: Source, decode: Callable[[bytes], T], losses: Losses) -> T:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from pasta.collect.containers.json_documents import read_document
+from pasta.collect.containers.json_documents import is_small, read_document
+from pasta.collect.containers.json_tree import TreeNodes
 from pasta.collect.importer import Imported, importer
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.rows import Rows
@@ -42,6 +45,9 @@ class _Node(Struct):
 
 
 _decode = msgspec.json.Decoder(list[_Node]).decode
+_decode_node = msgspec.json.Decoder(_Node).decode
+_Path = list[Frame]
+_BLOCK_NODES = 1 << 12
 
 
 @importer("proton")
@@ -64,27 +70,42 @@ class Proton:
         Raises:
             InputError: there is no frame, or the file is damaged beyond use.
         """
-        roots = read_document(source, _decode, losses)
-        samples = Rows(part, "sample", "kind", "pid", "stack_id", "weight")
-        stacks = Stacks(part)
-        found = False
-        for path, metrics in _paths(roots):
-            found = found or bool(path)
-            stack = stacks.id_of(path)
-            for name, value in metrics.items():
-                if name in _DEVICE_KEYS or not value:
-                    continue
-                weight = _weight(value)
-                if weight is None:
-                    losses.skip("metric that is no number: left out")
-                else:
-                    samples.add(_KINDS.get(name, name), 0, stack, weight)
-        if not found:
-            raise InputError(f"{source.name}: Proton's file without a frame; record it again")
-        samples.flush()
-        stacks.flush()
-        _append_origin(roots, part)
+        scratch = part.folder.with_name(f"{part.folder.name}-scratch")
+        try:
+            if is_small(source):
+                nodes = _paths(read_document(source, _decode, losses))
+            else:
+                nodes = _LargeTree(scratch / "nodes", losses).paths(source)
+            if not _append(nodes, part, losses):
+                raise InputError(f"{source.name}: Proton's file without a frame; record it again")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         return Imported()
+
+
+def _append(nodes: Iterator[tuple[_Path, _Node]], part: PartWriter, losses: Losses) -> bool:
+    """Append the rows of nodes; tell whether there is any frame."""
+    samples = Rows(part, "sample", "kind", "pid", "stack_id", "weight")
+    stacks = Stacks(part)
+    devices: list[_Node] = []
+    found = False
+    for path, node in nodes:
+        found = found or bool(path)
+        if node.cuda or node.hip:
+            devices.append(node)
+        stack = stacks.id_of(path)
+        for name, value in node.metrics.items():
+            if name in _DEVICE_KEYS or not value:
+                continue
+            weight = _weight(value)
+            if weight is None:
+                losses.skip("metric that is no number: left out")
+            else:
+                samples.add(_KINDS.get(name, name), 0, stack, weight)
+    samples.flush()
+    stacks.flush()
+    _append_origin(devices, part)
+    return found
 
 
 def _weight(value: Any) -> float | None:
@@ -96,23 +117,77 @@ def _weight(value: Any) -> float | None:
         return None
 
 
-def _paths(roots: list[_Node]) -> Iterator[tuple[list[Frame], dict[str, Any]]]:
-    """Yield the frames from the root, which has no caller and no name, to each node."""
-    waiting: list[tuple[list[Frame], _Node]] = [([], node) for node in reversed(roots)]
+def _paths(roots: list[_Node]) -> Iterator[tuple[_Path, _Node]]:
+    """Yield the frames from the root, which has no caller and no name, to each node, and the node."""
+    waiting: list[tuple[_Path, _Node]] = [([], node) for node in reversed(roots)]
     while waiting:
         outer, node = waiting.pop()
-        name = "" if node.frame is None else str(node.frame.name or "")
-        path = [*outer, Frame(name or _UNKNOWN)] if outer or name not in ("", "ROOT") else outer
-        yield path, node.metrics
+        path = _path(outer, node)
+        yield path, node
         waiting += [(path, child) for child in reversed(node.children)]
 
 
-def _append_origin(roots: list[_Node], part: PartWriter) -> None:
+def _path(outer: _Path, node: _Node) -> _Path:
+    name = "" if node.frame is None else str(node.frame.name or "")
+    return [*outer, Frame(name or _UNKNOWN)] if outer or name not in ("", "ROOT") else outer
+
+
+class _LargeTree:
+    """A tree too large to be held, whose nodes stand in the file before those that called them.
+
+    They are written in this order and read from the last to the first.
+
+    Args:
+        file: for the nodes; its folder is made if absent.
+        losses: where damage is counted.
+    """
+
+    def __init__(self, file: Path, losses: Losses) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = file
+        self._losses = losses
+        self._sizes: list[int] = []
+
+    def paths(self, source: Source) -> Iterator[tuple[_Path, _Node]]:
+        """Yield what `_paths` does, the last node first."""
+        self._write(source)
+        paths: list[_Path] = [[]]
+        for depth, text in self._backwards():
+            try:
+                node = _decode_node(text)
+            except (msgspec.DecodeError, RecursionError):
+                self._losses.fault("frame of another form than Proton's: without name and metrics")
+                node = _Node()
+            paths[depth + 1 :] = [_path(paths[depth], node)]
+            yield paths[-1], node
+
+    def _write(self, source: Source) -> None:
+        nodes = TreeNodes(source.chunks, "children", self._losses, source.damage)
+        block: list[tuple[int, bytes]] = []
+        with self._file.open("wb") as file:
+            for node in nodes:
+                block.append(node)
+                if len(block) >= _BLOCK_NODES:
+                    self._sizes.append(file.write(msgspec.msgpack.encode(block)))
+                    block = []
+            self._sizes.append(file.write(msgspec.msgpack.encode(block)))
+
+    def _backwards(self) -> Iterator[tuple[int, bytes]]:
+        end = sum(self._sizes)
+        with self._file.open("rb") as file:
+            for size in reversed(self._sizes):
+                end -= size
+                file.seek(end)
+                block = msgspec.msgpack.decode(file.read(size), type=list[tuple[int, bytes]])
+                yield from reversed(block)
+
+
+def _append_origin(nodes: list[_Node], part: PartWriter) -> None:
     process = Rows(part, "process", "pid", "stack_id")
     process.add(0, 0)
     process.flush()
     rows = Rows(part, "device", "pid", "device", "vendor", "multiprocessors", "compute_capability")
-    for node in roots:
+    for node in nodes:
         for kind, devices in (("CUDA", node.cuda), ("HIP", node.hip)):
             for number, described in devices.items():
                 if isinstance(described, dict) and number.isdecimal() and len(number) < 9:

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pasta.collect.containers import json_documents
+from pasta.collect.importers import proton
 from pasta.collect.importing import import_trace
 from pasta.errors import InputError
 from pasta.trace import Trace
@@ -112,9 +114,50 @@ def test_deep_trees_are_read_or_refused(imported):
         imported(text)
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_large_trees_give_the_same(imported, monkeypatch, indent):
+    tree = node(
+        "ROOT", *(node(f"f{n % 3}", node(f"k{n}", node("x", time=n)), time=n) for n in range(9))
+    )
+    named = node('with "children": [', node("]}", time=3, note="{"), time=4)
+    for content in (TREE, [tree, node("apart", time=7), named, DEVICES]):
+        text = json.dumps(content, indent=indent).encode()
+        report, whole = imported(text)
+        with monkeypatch.context() as patch:
+            patch.setattr(json_documents, "SMALL_BYTES_MAX", 0)
+            patch.setattr(proton, "_BLOCK_NODES", 4)
+            found, trace = imported(text)
+        assert found.losses == report.losses
+        for table in ("sample", "frame", "device", "process"):
+            rows, known = (each.scan(table).collect() for each in (trace, whole))
+            by = known.columns
+            assert rows.sort(by, nulls_last=True).equals(known.sort(by, nulls_last=True)), table
+
+
+def test_a_large_tree_that_is_cut(imported, monkeypatch):
+    monkeypatch.setattr(json_documents, "SMALL_BYTES_MAX", 0)
+    text = json.dumps(
+        [node("ROOT", node("f", *(node(f"k{n}", time=n + 1) for n in range(50))))]
+    ).encode()
+    kept = by_path(imported(text[: len(text) * 9 // 10])[1])
+    assert 40 < len(kept) < 50
+    assert all(path.startswith("[unknown]/k") for path, _ in kept)
+    assert all(weight == int(path.rpartition("k")[2]) + 1 for (path, _), weight in kept.items())
+
+
+def test_deep_large_trees_are_refused(imported, monkeypatch):
+    monkeypatch.setattr(json_documents, "SMALL_BYTES_MAX", 0)
+    with pytest.raises(InputError, match="nested too deeply"):
+        imported(b"[" + b'{"frame":{"name":"a"},"metrics":{},"children":[' * 50_000)
+    with pytest.raises(InputError, match="a node of more than 4 MiB"):
+        imported(b'[{"children":[],"frame":{"name":"a"},"metrics":{"' + b"x" * (5 << 20))
+
+
+@pytest.mark.parametrize("whole", [0, 1 << 20])
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_no_damage_escapes(imported, data):
+def test_no_damage_escapes(imported, monkeypatch, whole, data):
+    monkeypatch.setattr(json_documents, "SMALL_BYTES_MAX", whole)
     text = bytearray(json.dumps(TREE).encode())
     odd = [b"null", b"-1", b"1e400", b"[", b"}", b"\xff", b'"', b"9" * 30, b"{},", b"true"]
     for _ in range(data.draw(st.integers(0, 3))):

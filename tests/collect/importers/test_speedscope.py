@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pasta.collect.containers import json_documents
 from pasta.collect.importers.speedscope import document as documents
 from pasta.errors import InputError
 from tests.collect.importers.import_help import imported_content, losses, rows
@@ -186,9 +187,49 @@ def test_blocks_of_any_size_give_the_same(imported, monkeypatch):
             assert trace.scan(table).collect().equals(whole.scan(table).collect())
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_lists_on_disk_give_the_same(imported, monkeypatch, indent):
+    lists = [
+        sampled([[0], [], [0, 1], [2]] * 9, [at / 10 for at in range(36)], "seconds", 0.1),
+        evented([e for n in range(20) for e in (("O", n % 3, n), ("C", n % 3, n + 1))]),
+        sampled([], []),
+        sampled([["x"]], [1], "nanoseconds"),
+    ]
+    content = document(*lists, frames=[*FRAMES, {"name": 'of "samples": [1]'}])
+    shared = content.pop("shared")
+    texts = [json.dumps({**content, "shared": shared}, indent=indent), RECORDED.read_text()]
+    for text in texts:
+        report, whole = imported(text)
+        with monkeypatch.context() as patch:
+            patch.setattr(json_documents, "SMALL_BYTES_MAX", 0)
+            patch.setattr(documents, "_BLOCK_BYTES", 20)
+            found, trace = imported(text)
+        for table in ("sample", "frame", "process", "thread"):
+            assert trace.scan(table).collect().equals(whole.scan(table).collect()), table
+        if trace.has("span"):
+            assert trace.scan("span").collect().equals(whole.scan("span").collect())
+        assert losses(found).keys() == losses(report).keys()
+
+
+@pytest.mark.parametrize("part", [0.5, 0.8])
+def test_a_list_on_disk_that_is_cut(imported, monkeypatch, part):
+    monkeypatch.setattr(json_documents, "SMALL_BYTES_MAX", 0)
+    content = {"$schema": SCHEMA, "shared": {"frames": FRAMES}}
+    content["profiles"] = [sampled([[0, 1]] * 200, [1] * 200, "nanoseconds")]
+    del content["profiles"][0]["endValue"]
+    text = json.dumps(content)
+    weights = text.index("weights")
+    cut = text[: int(weights + (len(text) - weights) * part)]
+    report, _ = imported(cut)
+    assert report.rows["sample"] == cut[weights:].count("1,")
+    assert "what stands before is kept, all else is left out" in " ".join(losses(report))
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_no_damage_escapes(imported, data):
+@pytest.mark.parametrize("whole", [0, 1 << 20])
+def test_no_damage_escapes(imported, monkeypatch, whole, data):
+    monkeypatch.setattr(json_documents, "SMALL_BYTES_MAX", whole)
     text = bytearray(
         json.dumps(
             document(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pasta.collect.containers.json_documents import read_document
+import shutil
+
 from pasta.collect.importer import Imported, importer
-from pasta.collect.importers.speedscope.document import decode_document
+from pasta.collect.importers.speedscope.document import Lists
 from pasta.collect.importers.speedscope.profiles import Profiles
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.open_spans import BegunParents
@@ -35,15 +36,23 @@ class Speedscope:
         Raises:
             InputError: there is no profile, or the names of its frames are missing.
         """
-        document = read_document(source, decode_document, losses)
-        if not document.profiles:
-            raise InputError(f"{source.name}: speedscope file without a profile; record it again")
-        if not document.shared.frames:
-            raise InputError(
-                f"{source.name}: the names of the frames are missing (cut?); record it again"
-            )
-        profiles = Profiles(document, part, losses)
-        for number, profile in enumerate(document.profiles, 1):
-            profiles.add(number, profile)
-        profiles.finish()
-        return Imported(pid=profiles.first_pid, transforms={"span": BegunParents(losses).add})
+        scratch = part.folder.with_name(f"{part.folder.name}-scratch")
+        try:
+            return _read(source, Lists(scratch, losses), part, losses)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _read(source: Source, lists: Lists, part: PartWriter, losses: Losses) -> Imported:
+    document = lists.document(source)
+    if not document.profiles:
+        raise InputError(f"{source.name}: speedscope file without a profile; record it again")
+    if not document.shared.frames:
+        raise InputError(
+            f"{source.name}: the names of the frames are missing (cut?); record it again"
+        )
+    profiles = Profiles(document, lists, part, losses)
+    for number, profile in enumerate(document.profiles, 1):
+        profiles.add(number, profile)
+    profiles.finish()
+    return Imported(pid=profiles.first_pid, transforms={"span": BegunParents(losses).add})

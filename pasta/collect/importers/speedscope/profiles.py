@@ -12,11 +12,9 @@ from msgspec import Raw
 
 from pasta.collect.importers.speedscope.document import (
     Document,
+    Lists,
     Profile,
     SharedFrame,
-    events_of,
-    samples_of,
-    weights_of,
 )
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.decimal_time import LIMIT
@@ -54,6 +52,7 @@ class Profiles:
 
     Args:
         document: the file.
+        lists: its long lists.
         part: where rows go.
         losses: where what is left out is counted.
 
@@ -61,8 +60,9 @@ class Profiles:
         first_pid: the process of the first profile; 0: unknown.
     """
 
-    def __init__(self, document: Document, part: PartWriter, losses: Losses) -> None:
+    def __init__(self, document: Document, lists: Lists, part: PartWriter, losses: Losses) -> None:
         self.first_pid = 0
+        self._lists = lists
         self._frames = [_frame(shared) for shared in document.shared.frames]
         self._command = _text(document.name) or _text(document.exporter)
         self._part = part
@@ -119,7 +119,7 @@ class Profiles:
         factor = _NANOSECONDS.get(profile.unit)
         kind = "on_cpu" if factor else _KIND_BY_UNIT.get(profile.unit, profile.unit)
         now = self._time(profile.start, factor) if factor else None
-        pairs = zip_longest(samples_of(profile, self._losses), weights_of(profile, self._losses))
+        pairs = zip_longest(self._lists.samples(profile), self._lists.weights(profile))
         for block in _blocks(pairs):
             weights = self._weights([weight for _, weight in block], factor)
             for (frames, _), weight in zip(block, weights, strict=True):
@@ -141,7 +141,7 @@ class Profiles:
     def _add_events(self, pid: int, tid: int, profile: Profile) -> None:
         open_frames: OpenSpans[_Begun] = OpenSpans()
         factor = _NANOSECONDS[profile.unit]
-        for block in _blocks(events_of(profile, self._losses)):
+        for block in _blocks(self._lists.events(profile)):
             times = self._times([event.at for event in block], factor)
             for event, ts in zip(block, times, strict=True):
                 if ts is None or not 0 <= event.frame < len(self._frames):
