@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from pasta.collect.shaping.columns import stable_number
@@ -40,7 +41,7 @@ class Stacks:
         self._part = part
         self._pid = pid
         self._held: dict[tuple[Frame, ...], int] = {}
-        self._written: set[int] = set()
+        self._written = _Numbers()
         self._stack_ids: list[int] = []
         self._depths: list[int] = []
         self._frames: list[Frame] = []
@@ -58,9 +59,8 @@ class Stacks:
         return self._held[key]
 
     def _write(self, stack_id: int, frames: tuple[Frame, ...]) -> None:
-        if stack_id in self._written:
+        if not self._written.add(stack_id):
             return
-        self._written.add(stack_id)
         self._stack_ids += [stack_id] * len(frames)
         self._depths += range(len(frames))
         self._frames += frames
@@ -88,3 +88,25 @@ class Stacks:
             pa.table({name: pa.array(rows[name], schema.field(name).type) for name in rows}),
         )
         self._stack_ids, self._depths, self._frames = [], [], []
+
+
+class _Numbers:
+    """A set of whole numbers that takes 8 bytes for each: the last ones as they are, all else sorted."""
+
+    def __init__(self) -> None:
+        self._last: set[int] = set()
+        self._sorted = np.zeros(0, dtype=np.int64)
+
+    def add(self, number: int) -> bool:
+        """Add a number; tell whether it is new."""
+        if number in self._last:
+            return False
+        place = int(np.searchsorted(self._sorted, number))
+        if place < len(self._sorted) and self._sorted[place] == number:
+            return False
+        self._last.add(number)
+        if len(self._last) >= _HELD_MAX:
+            last = np.fromiter(self._last, np.int64, len(self._last))
+            self._sorted = np.sort(np.concatenate([self._sorted, last]), kind="stable")
+            self._last.clear()
+        return True

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
+from pasta.collect.shaping import stacks as module
 from pasta.collect.shaping.stacks import Frame, Stacks
 from pasta.trace_writer import PartWriter
 
@@ -46,3 +48,17 @@ def test_lines_that_fit_no_column_are_kept_within_it(tmp_path: Path) -> None:
     stacks.flush()
     part.finish()
     assert frames(tmp_path).sort("depth")["line"].to_list() == [(1 << 31) - 1, 0]
+
+
+def test_many_stacks_are_written_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_HELD_MAX", 3)
+    part = PartWriter(tmp_path)
+    stacks = Stacks(part)
+    order = [*range(20), *range(0, 20, 3), *reversed(range(25))]
+    numbers = {name: stacks.id_of([MAIN, Frame(str(name))]) for name in order}
+    assert len(set(numbers.values())) == 25
+    stacks.flush()
+    part.finish()
+    rows = frames(tmp_path)
+    assert rows.height == 2 * 25
+    assert set(rows["stack_id"]) == set(numbers.values())
