@@ -31,6 +31,8 @@ REASONS = (
     "takes minutes",
 )
 _MARK = re.compile(r"<!-- not run: ([^:]+?)(?:: (.+))? -->")
+_BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_MENTION = re.compile(r"`(pasta\s[^`]+)`")
 _FENCE = re.compile(r"```(\w*)$")
 
 
@@ -134,3 +136,9 @@ def _marks_above(lines: list[str]) -> Iterator[Mark]:
 def commands(path: Path) -> list[Command]:
     """Return the commands of a page in their order."""
     return [command for block in blocks(path) for command in block.commands()]
+
+
+def mentioned(path: Path) -> list[str]:
+    """Return the commands that stand within the sentences of a page."""
+    prose = _BLOCK.sub("", path.read_text(encoding="utf-8"))
+    return [" ".join(found.split()) for found in _MENTION.findall(prose)]

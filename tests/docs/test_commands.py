@@ -16,7 +16,7 @@ from pasta.cli import cli
 from pasta.collect.collectors import parse_with
 from tests.docs import shell
 from tests.docs.givens import Givens
-from tests.docs.pages import PAGES, REASONS, ROOT, Command, blocks, commands
+from tests.docs.pages import PAGES, REASONS, ROOT, Command, blocks, commands, mentioned
 
 ALL = [command for page in PAGES for command in commands(page)]
 OUTPUTS = {"-o", "--out", "--timings"}
@@ -63,14 +63,33 @@ def test_what_is_not_run_is_understood(command):
         _understand(arguments)
 
 
+MENTIONED = [(page.name, text) for page in PAGES for text in mentioned(page)]
+
+
+def test_sentences_mention_commands_and_options_that_exist():
+    assert len(MENTIONED) > 30
+    for page, text in MENTIONED:
+        for arguments in shell.pasta_arguments(text):
+            command, rest = _resolve(arguments)
+            own = itertools.takewhile(lambda word: word != "--", rest)
+            given = {word.partition("=")[0] for word in own if word.startswith("-")}
+            known = {"--help", *(name for option in command.params for name in option.opts)}
+            assert given <= known, f"{page}: {text}"
+
+
+def _resolve(arguments: list[str]) -> tuple[click.Command, list[str]]:
+    """Return the command that the first words name, and the words that follow."""
+    command: click.Command = cli
+    rest = list(arguments)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        assert rest[0] in command.commands, " ".join(arguments)
+        command, rest = command.commands[rest[0]], rest[1:]
+    return command, rest
+
+
 def _understand(arguments: list[str]) -> None:
     """Read a command line without running it; options, tools, parameters and collectors exist."""
-    command: click.Command = cli
-    context = click.Context(cli, info_name="pasta")
-    rest = list(arguments)
-    while isinstance(command, click.Group):
-        command, context = command.commands[rest[0]], click.Context(command, parent=context)
-        rest = rest[1:]
+    command, rest = _resolve(arguments)
     given = command.make_context(command.name, rest).params
     parse_with(given.get("collectors") or ())
     if "config" in given:
