@@ -108,6 +108,18 @@ def test_asynchronous_events_have_threads_of_their_own(imported):
     }
 
 
+def test_asynchronous_events_of_one_id_end_in_their_process_first(imported):
+    _, trace = imported(
+        [
+            event("b", "request", 1, cat="q", id=1, pid=1),
+            event("b", "request", 2, cat="q", id=1, pid=2),
+            event("e", "request", 4, cat="q", id=1, pid=1),
+            event("e", "request", 9, cat="q", id=1, pid=3),
+        ]
+    )
+    assert rows(trace, "span", "pid", "ts", "dur") == [(1, 1000, 3000), (2, 2000, 7000)]
+
+
 def test_instants_counters_and_flows(imported):
     report, trace = imported(
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,12 +107,12 @@ class Reading:
         elif phase == _BEGIN:
             self._open.begin(_thread(event), _timed(event, number, ts, None))
         elif phase == _END:
-            self._end(_thread(event), lambda _: True, event, ts)
+            self._end(self._open.end(_thread(event)), event, ts)
         elif phase in _ASYNC_BEGINS:
             begun = _timed(event, number, ts, None)._replace(tid=self._track(event))
             self._open.begin(_scope(event), begun)
         elif phase in _ASYNC_ENDS:
-            self._end(_scope(event), _is_named(event.name), event, ts)
+            self._end(self._asynchronous(event), event, ts)
         elif phase in _INSTANTS:
             self.tables.add(_timed(event, number, ts, 0))
         elif phase == _COUNTER:
@@ -131,8 +131,13 @@ class Reading:
         self._losses.fault(reason, 1, ts, where=f"event '{str(event.name)[:80]}'")
         return None
 
-    def _end(self, key: Hashable, belongs: Callable[[Timed], bool], event: Event, ts: int) -> None:
-        begun = self._open.end(key, belongs)
+    def _asynchronous(self, event: Event) -> Timed | None:
+        """Return what an event ends: of its process if there is such, since many reuse ids there."""
+        scope, is_named = _scope(event), _is_named(event.name)
+        here = self._open.end(scope, lambda begun: begun.pid == event.pid and is_named(begun))
+        return here or self._open.end(scope, is_named)
+
+    def _end(self, begun: Timed | None, event: Event, ts: int) -> None:
         if begun is None:
             self._losses.fault(
                 "end without a begin: left out", 1, ts, where=f"event '{str(event.name)[:80]}'"
