@@ -47,9 +47,10 @@ class Judge:
     """Reads inputs within a folder of its own.
 
     Args:
-        folder: made if absent; holds one input at a time.
+        folder: made if absent; holds one input at a time, and the twin.
         seconds: of processor time allowed for one reading.
-        twin: a finished trace that the inputs complete, for an importer that completes others.
+        twin: a finished trace in `folder` that the inputs complete, for an importer that completes
+            others.
     """
 
     def __init__(
@@ -93,9 +94,9 @@ class Judge:
         return verdict
 
     def _clear(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._inputs.mkdir(parents=True)
-        self._trace.mkdir()
+        for folder in (self._inputs, self._trace):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
 
     def _read(self, importer: Importer, path: Path, *, strict: bool, thorough: bool) -> Verdict:
         canary.calls.clear()
@@ -130,7 +131,9 @@ class Judge:
 
     def _check_folders(self, content: Content, *, thorough: bool) -> None:
         """Assert that nothing is left behind and that the input is as it was; remove it."""
+        kept = {self._inputs.name, self._trace.name, self._twin.name if self._twin else ""}
         left = [entry.name for entry in os.scandir(self._trace)]
+        left += {entry.name for entry in os.scandir(self._folder)} - kept
         assert not left, f"left behind: {left}"
         root = self._inputs / "folder" if content.folder else self._inputs
         there = {

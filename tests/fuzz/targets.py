@@ -42,7 +42,7 @@ class Target:
         twin = None
         if self.twin is not None:
             (folder / "twin.json").write_bytes(self.twin)
-            twin = folder / "twin"
+            twin = folder / "judge" / "twin"
             import_trace([folder / "twin.json"], twin)
         return Judge(folder / "judge", twin=twin)
 
