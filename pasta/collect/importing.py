@@ -154,12 +154,20 @@ def import_cached(files: Sequence[Path]) -> Path:
 
     Raises:
         InputError: as of `import_trace`.
+        TraceError: the cache cannot be written to.
     """
     folder = _cache() / f"import-{_content_key(files)}"
     if (folder / MANIFEST).is_file():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".importing-", dir=folder.parent) as scratch:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        importing = tempfile.TemporaryDirectory(prefix=".importing-", dir=folder.parent)
+    except OSError as error:
+        raise TraceError(
+            f"{folder.parent}: imports cannot be kept here ({error.strerror}); name another folder"
+            " by PASTA_CACHE, or pasta import FILE -o DIR"
+        ) from error
+    with importing as scratch:
         made = Path(scratch) / "trace"
         import_trace(files, made)
         try:

@@ -318,6 +318,13 @@ def test_progress_ends_at_the_total(tmp_path):
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
 
 
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    file = write(tmp_path / "a.json", text())
+    monkeypatch.setenv("PASTA_CACHE", str(file / "cache"))
+    with pytest.raises(TraceError, match=r"a\.json/cache: imports cannot be kept here \("):
+        import_cached([file])
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PASTA_CACHE", str(tmp_path / "cache"))
