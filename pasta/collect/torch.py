@@ -30,6 +30,7 @@ from pasta.collect.target.torch.collector import TOUCH, TorchCollector
 from pasta.errors import CollectError, TraceError
 
 if TYPE_CHECKING:
+    from pasta.collect.target.torch.operators import Listener
     from pasta.trace import Trace
 
 
@@ -79,20 +80,25 @@ class Recorder:
 
     Attributes:
         path: the folder of the trace, absolute, as the program may change its own folder.
+        session: what records this process.
     """
 
     def __init__(self, name: str, path: Path, level: str) -> None:
         self.path = path
         self._pid = os.getpid()
         self._attendant, answer = _start_attendant(path, level)
-        self._session = sessions.Session(answer["folder"], answer["settings"], name)
-        sessions.install(self._session)
-        self._collector = TorchCollector(self._session, answer["settings"]["torch"])
-        self._session.add_collector(self._collector)
+        self.session = sessions.Session(answer["folder"], answer["settings"], name)
+        sessions.install(self.session)
+        self._collector = TorchCollector(self.session, answer["settings"]["torch"])
+        self.session.add_collector(self._collector)
 
     def step(self) -> None:
         """Begin a step here; from the first call on, optimizers no longer end steps."""
-        self._session.step()
+        self.session.step()
+
+    def listen(self, listener: Listener) -> None:
+        """Let a listener hear of operators before and after they run, at level `touch`."""
+        self._collector.listen(listener)
 
     def trace(self) -> Trace:
         """Open the trace, which is complete once the block has ended."""
@@ -104,7 +110,7 @@ class Recorder:
         """Close all spans and complete the trace; a failure is a warning to the program."""
         if os.getpid() != self._pid:
             return
-        self._session.close()
+        self.session.close()
         sessions.install(None)
         told = json.dumps({"ended": ended}) + "\n"
         _, errors = self._attendant.communicate(told.encode())

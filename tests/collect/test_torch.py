@@ -176,9 +176,9 @@ def test_a_killed_program_leaves_what_had_been_written(tmp_path):
         with record("run1", sys.argv[1]) as recorder:
             torch.ones(1)
             torch.zeros(1)
-            while any(map(len, recorder._session._tables)):
+            while any(map(len, recorder.session._tables)):
                 time.sleep(0.01)
-            recorder._session._flushing.acquire()
+            recorder.session._flushing.acquire()
             torch.full((1,), 2.0)
             os.kill(os.getpid(), signal.SIGKILL)
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import main_thread
 from ..session import Collector, Session
@@ -12,6 +12,9 @@ from . import data, hooks
 from .devices import Devices
 from .kineto import KinetoCycles
 from .ranges import Ranges
+
+if TYPE_CHECKING:
+    from .operators import Listener
 
 OPERATORS, TIMELINE, TOUCH = "operators", "timeline", "touch"
 
@@ -44,6 +47,10 @@ class TorchCollector:
         session.each_flush(self._devices.write_once)
         if not session.settings.get("idle"):
             self._install()  # also before the first step that is recorded: they count the steps
+
+    def listen(self, listener: Listener) -> None:
+        """Let a listener hear of operators, at level `touch` only."""
+        self._operators.listener = listener  # type: ignore[attr-defined]
 
     def start(self) -> None:
         """Record from here on."""

@@ -59,6 +59,7 @@ class Storages:
         self._clock = clock
         self._reserved = reserved
         self._live: dict[int, Stored] = {}
+        self._keys: dict[int, int] = {}
         self._ids = itertools.count(1)
         self._lock = threading.RLock()
 
@@ -91,9 +92,15 @@ class Storages:
                 return self._allocate(storage, now)
             return known
 
+    def live(self, object_id: int) -> Stored | None:
+        """Return what is known of the storage of an id; `None`: it does not live, or not yet."""
+        with self._lock:
+            return self._live.get(self._keys.get(object_id, 0))
+
     def close(self) -> None:
         """Forget everything; what still lives gets no release."""
         self._live.clear()
+        self._keys.clear()
 
     def _known(self, storage: Any, now: int) -> Stored | None:
         """Look `storage` up; one that was resized or moved is released and unknown again."""
@@ -112,6 +119,7 @@ class Storages:
         device = HOST if storage.device.type == "cpu" else storage.device.index or 0
         stored = Stored(object_id, device, storage.data_ptr(), storage.nbytes(), reference)
         self._live[key] = stored
+        self._keys[object_id] = key
         self._append(stored, "allocate", now, self._reserved(storage.device))
         return stored
 
@@ -120,6 +128,7 @@ class Storages:
         if stored is None or stored.object_id != object_id:
             return
         del self._live[key]
+        self._keys.pop(object_id, None)
         self._append(stored, "release", now, None)
 
     def _append(self, stored: Stored, event: str, ts: int, reserved: int | None) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 from ..session import Session
 from . import touch
@@ -19,6 +19,16 @@ NO_SEQUENCE = 1 << 63
 LEFT_OUT = "operators left out by --match"
 
 
+class Listener(Protocol):
+    """What hears of operators while they are recorded."""
+
+    def operator_begins(self, name: str, storages: Storages) -> None:
+        """Take note that an operator is about to run; its operands' storages are known."""
+
+    def operator_ends(self, name: str, touched: bool) -> None:  # noqa: FBT001 (one of two)
+        """Take note that it has run, and whether it touched any storage."""
+
+
 class TouchOperators:
     """Operators told by PyTorch's dispatcher, on the thread that starts it and on autograd's.
 
@@ -28,6 +38,7 @@ class TouchOperators:
 
     Attributes:
         active: whether operators are recorded; they run either way.
+        listener: hears of operators; `None`: nobody does.
     """
 
     def __init__(self, session: Session, match: str | None = None) -> None:
@@ -44,6 +55,7 @@ class TouchOperators:
         self._autograd = threading.local()
         self._mode: Any = None
         self.active = False
+        self.listener: Listener | None = None
 
     def start(self) -> None:
         """Record from here on; on the main thread only, as the mode belongs to a thread."""
@@ -119,6 +131,9 @@ class TouchOperators:
         with torch._C.DisableTorchFunction():
             called = touch.signature(operator)
             given = touch.operands(called, args, kwargs, self._storages)
+            listener = self.listener
+            if listener is not None:
+                self._guarded("listener", listener.operator_begins, called.name, self._storages)
             return called, given, self._autograd_sequence()
 
     def _after_operator(
@@ -137,6 +152,8 @@ class TouchOperators:
             inside = max(start, end - 1)
             found = touch.touches(called, given, result, self._storages, inside)
             touch.append(self._touches, self._session.losses, span_id, found, end)
+            if self.listener is not None:
+                self._guarded("listener", self.listener.operator_ends, called.name, bool(found))
 
     def _autograd_sequence(self) -> int | None:
         """Return the number of the autograd node that runs, or that this operator just got.
@@ -195,6 +212,9 @@ def _reserved_bytes(device: Any) -> int | None:
 
     if device.type != "cuda":
         return None
-    statistics = torch.cuda.memory_stats_as_nested_dict(device)
+    try:
+        statistics = torch.cuda.memory_stats_as_nested_dict(device)
+    except RuntimeError:  # as allocators that are plugged in answer
+        return None
     held: int | None = statistics.get("reserved_bytes", {}).get("all", {}).get("current")
     return held
