@@ -33,11 +33,16 @@ def _command(kind: str) -> click.Command:
     def command(name: str, folder: Path) -> None:
         made = make(kind, name, folder)
         for path in made.files:
-            click.echo(f"wrote {path}")
+            click.echo(f"wrote {_from_here(path)}")
         for hint in made.hints:
             click.echo(hint)
 
     return command
+
+
+def _from_here(path: Path) -> Path:
+    path, here = path.resolve(), Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 for _kind in KINDS:

@@ -77,7 +77,8 @@ def test_a_project_of_ones_own_passes_its_tests(project):
 
 
 def test_a_clone_passes_the_new_tests(clone):
-    tests = sorted(str(path.relative_to(clone)) for path in clone.rglob("test_my_*.py"))
+    names = [f"my_{kind}" for kind in KINDS]
+    tests = sorted(str(p.relative_to(clone)) for n in names for p in clone.rglob(f"test_{n}.py"))
     assert tests == [
         "tests/collect/importers/test_my_importer.py",
         "tests/collect/test_my_collector.py",
@@ -86,13 +87,13 @@ def test_a_clone_passes_the_new_tests(clone):
     ]
     result = run_python(clone, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     assert_passes(result, "4 passed")
-    pages = sorted(str(path.relative_to(clone)) for path in clone.rglob("my_*.md"))
+    pages = sorted(str(p.relative_to(clone)) for n in names for p in clone.rglob(f"{n}.md"))
     assert pages == [
         "docs/collectors/my_collector.md",
         "docs/importers/my_importer.md",
         "docs/tools/my_tool.md",
     ]
-    new = [str(path) for path in clone.rglob("*my_*.py")]
+    new = [str(path) for name in names for path in clone.rglob(f"*{name}.py")]
     assert_passes(run_python(clone, "-m", "ruff", "check", "--no-cache", *new), "All checks")
 
 
@@ -182,8 +183,17 @@ def test_into_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = ["new", "stage", "mine", "--into", "there"]
     said = CliRunner().invoke(cli, options, catch_exceptions=False)
-    assert "wrote there/pasta_there/mine.py" in said.output
+    assert "wrote there/pasta_there/mine.py\n" in said.output
     assert "go there: cd there" in said.output
+
+
+def test_in_a_clone_paths_are_told_from_here(clone, monkeypatch):
+    monkeypatch.chdir(clone)
+    said = CliRunner().invoke(cli, ["new", "tool", "my_other"], catch_exceptions=False)
+    assert said.output.startswith("wrote configs/my_other.yaml\nwrote tests/tools/test_my_other.py")
+    monkeypatch.chdir(clone / "tests")
+    said = CliRunner().invoke(cli, ["new", "tool", "my_third"], catch_exceptions=False)
+    assert said.output.startswith(f"wrote {clone.resolve()}/configs/my_third.yaml")
 
 
 @pytest.mark.parametrize(
