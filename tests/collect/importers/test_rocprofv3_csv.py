@@ -211,6 +211,12 @@ def test_damage_is_counted(written, imported):
         imported(*written("9", folder="strict", kernel_trace=KERNELS_7 + "1,2\n"), strict=True)
 
 
+def test_kernels_of_one_dispatch_id_are_told_apart(written, imported):
+    report, trace = imported(*written(kernel_trace=KERNELS_7.replace(",8,2,16,", ",8,1,16,")))
+    assert rows(trace, "kernel", "launch_id", "ts") == [(1, 5000), ((1 << 61) + 1, 6000)]
+    assert losses(report) == {"kernel with the dispatch id of another: given an id of its own": 1}
+
+
 @given(
     kind=st.sampled_from(sorted(ALL)),
     put=st.text(max_size=12)

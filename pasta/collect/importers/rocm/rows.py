@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pasta.collect.importers.rocm.launches import LaunchIds
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.collectives import is_communication, operation_of_kernel
 from pasta.collect.shaping.grids import blocks
@@ -39,18 +40,18 @@ class RocmRows:
         self._part = part
         self._losses = losses
         self._threads: set[int] = set()
-        self._launches = 0
+        self._launch_ids = LaunchIds(losses)
 
     def kernels(self, raw: Raw) -> None:
         """Append rows of `kernel`, and rows of `collective` for those that communicate.
 
         Args:
             raw: beside columns of `kernel`: `threads_x`, `threads_y` and `threads_z` for the grid
-                in threads, and `shared_bytes` for all LDS of a block. A `launch_id` of 0 gets the
-                next number; `name` may be a dictionary.
+                in threads, and `shared_bytes` for all LDS of a block; `LaunchIds` says what
+                becomes of a `launch_id`; `name` may be a dictionary.
         """
         columns = dict(raw)
-        columns["launch_id"] = self._launch_ids(raw["launch_id"])
+        columns["launch_id"] = self._launch_ids.of(raw["launch_id"])
         shared, static = raw.get("shared_bytes"), raw.get("static_shared")
         if shared is not None and static is not None:
             columns.update(_shared(shared, static))
@@ -122,16 +123,6 @@ class RocmRows:
             self._threads.update(filter(None, pc.unique(columns["tid"]).to_pylist()))
         rows = pa.table(columns)
         return rows if timed.all() else rows.filter(pa.array(timed))
-
-    def _launch_ids(self, known: pa.Array[Any]) -> pa.Array[Any]:
-        """Return ids of launches: those that they have, else the next ones."""
-        ids: NDArray[np.uint64] = known.fill_null(0).to_numpy(zero_copy_only=False)
-        missing = ids == 0
-        if not missing.any():
-            return known
-        numbers = self._launches + np.cumsum(missing)
-        self._launches += int(missing.sum())
-        return pa.array(np.where(missing, numbers.astype(np.uint64), ids))
 
     def _append_collectives(self, kernels: pa.Table) -> None:
         names: Any = kernels["name"].combine_chunks()
