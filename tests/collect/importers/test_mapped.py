@@ -110,6 +110,17 @@ def test_a_table_without_times(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("table", "name"), [("kernel", "launch_id"), ("span", "span_id")])
+def test_ids_that_repeat_in_a_process_are_told_apart(table: str, name: str, tmp_path: Path) -> None:
+    content = b"t,id,p\n1,7,1\n2,7,1\n3,,1\n4,7,2\n5,1,1\n"
+    column_map = f"table: {table}\ncolumns: {{ts: t, {name}: id, pid: p}}\n"
+    trace = imported(tmp_path, content, column_map)
+    own = [(1 << 61) + 1, (1 << 61) + 2]
+    assert rows(trace, table, "ts", name) == [(1, 7), (2, own[0]), (3, 1), (4, 7), (5, own[1])]
+    reason = f"{name} that another row of the process has: given one of its own"
+    assert trace.losses().select("reason", "count").rows() == [(reason, 2)]
+
+
 def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
     text = "what,start,stop,gpu,id\na,x,2,0,1\nb,5,4,0,1\nc,,1,0,1\nd,1,2,zero,1\ne,3,1e99,0,1\n"
     trace = imported(tmp_path, text, KERNELS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,6 +12,7 @@ from pasta.collect.column_map import ColumnMap, Origin, Value
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.columns import Columns
 from pasta.collect.shaping.decimal_time import LIMIT
+from pasta.collect.shaping.own_ids import OwnIds
 from pasta.collect.shaping.sizes import NEGATIVE, not_negative
 from pasta.collect.shaping.units import scaled
 from pasta.schema import TABLES, Column
@@ -18,6 +20,8 @@ from pasta.schema import TABLES, Column
 _OWNERS = frozenset({"pid", "tid"})
 _ZERO_WHERE_UNKNOWN = frozenset({"pid", "tid", "device", "context", "stream"})
 _NO_TIME = "row without a time that can be read: left out"
+_OWN_IDS = {"kernel": "launch_id", "span": "span_id"}
+_AGAIN = "{} that another row of the process has: given one of its own"
 _NEGATIVE = "negative duration: read as unknown"
 _ID_DIGITS_MAX = 20
 _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -37,6 +41,7 @@ class Rows:
         self._losses = losses
         self._shaping = Columns(losses)
         self._numbered = 0
+        self._own_ids: dict[int, OwnIds] = {}
 
     def convert(self, batch: pa.RecordBatch) -> pa.Table:
         """Return rows with times that are known and durations that are not negative."""
@@ -51,6 +56,7 @@ class Rows:
                 filled[name] = not_negative(filled[name], self._losses, reason)
         for name in _OWNERS & filled.keys():
             filled[name] = filled[name].fill_null(0)
+        self._tell_apart(filled)
         table = pa.table(self._with_defaults(filled, batch.num_rows))
         if "ts" not in filled:
             return table
@@ -108,6 +114,23 @@ class Rows:
             lost = sum(number is None for number in parsed) - values.null_count
             self._losses.fault(f"{column.name} is not a number: read as unknown", lost)
             return pa.array(parsed, column.type)
+
+    def _tell_apart(self, filled: dict[str, Any]) -> None:
+        """Give rows of one process different ids, where the file has ids for them."""
+        name = _OWN_IDS.get(self._map.table)
+        if name not in filled:
+            return
+        rows = len(filled[name])
+        pids = filled["pid"] if "pid" in filled else pa.repeat(pa.scalar(0, pa.int64()), rows)
+        pid = pids.to_numpy(zero_copy_only=False)
+        ids = filled[name].to_numpy(zero_copy_only=False).copy()
+        for process in np.unique(pid).tolist():
+            if process not in self._own_ids:
+                self._own_ids[process] = OwnIds(self._losses, _AGAIN.format(name))
+            of_process = pid == process
+            own = self._own_ids[process].of(pa.array(ids[of_process]))
+            ids[of_process] = own.to_numpy(zero_copy_only=False)
+        filled[name] = pa.array(ids)
 
     def _with_defaults(self, filled: dict[str, Any], rows: int) -> dict[str, Any]:
         """Add what tools rely on where the file does not say it."""

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pasta.collect.importers.rocm.launches import LaunchIds
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.collectives import is_communication, operation_of_kernel
 from pasta.collect.shaping.grids import blocks
 from pasta.collect.shaping.intervals import intervals
+from pasta.collect.shaping.own_ids import OwnIds
 from pasta.collect.shaping.sizes import not_negative
 from pasta.schema import arrow_schema
 from pasta.trace_writer import PartWriter
@@ -23,6 +23,7 @@ Raw: TypeAlias = "Mapping[str, pa.Array[Any]]"
 """Columns by name: those of a trace's table, with `start` and `end` in place of `ts` and `dur`."""
 
 _AXES = "xyz"
+_AGAIN = "kernel with the dispatch id of another: given an id of its own"
 _ZERO_WHERE_UNKNOWN = frozenset({"context"})
 
 
@@ -40,14 +41,14 @@ class RocmRows:
         self._part = part
         self._losses = losses
         self._threads: set[int] = set()
-        self._launch_ids = LaunchIds(losses)
+        self._launch_ids = OwnIds(losses, _AGAIN)
 
     def kernels(self, raw: Raw) -> None:
         """Append rows of `kernel`, and rows of `collective` for those that communicate.
 
         Args:
             raw: beside columns of `kernel`: `threads_x`, `threads_y` and `threads_z` for the grid
-                in threads, and `shared_bytes` for all LDS of a block; `LaunchIds` says what
+                in threads, and `shared_bytes` for all LDS of a block; `OwnIds` says what
                 becomes of a `launch_id`; `name` may be a dictionary.
         """
         columns = dict(raw)

@@ -1,4 +1,4 @@
-"""Ids of launches, no two of which are alike whatever the file says."""
+"""Ids of rows of one process, no two of which are alike whatever the file says."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from numpy.typing import NDArray
 
 from pasta.collect.losses import Losses
 
-_AGAIN = "kernel with the dispatch id of another: given an id of its own"
 _FIRST_OWN = 1 << 61
 _DENSE = 1 << 26
 
 
-class LaunchIds:
-    """Tells launches of one process apart.
+class OwnIds:
+    """Tells rows of one process apart.
 
     Args:
         losses: where ids that repeat are counted.
+        reason: what such a row is, and what becomes of it.
     """
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, reason: str) -> None:
         self._losses = losses
+        self._reason = reason
         self._missing = 0
         self._repeated = 0
         self._met: NDArray[np.bool_] = np.zeros(1 << 10, dtype=np.bool_)
         self._met_large: set[int] = set()
 
     def of(self, told: pa.Array[Any]) -> pa.Array[Any]:
-        """Return ids of launches: those that they have, next numbers where they have none.
+        """Return ids, of u64: those that rows have, next numbers where they have none.
 
-        What has the id of a launch before it gets one beyond all that files have.
+        A row with the id of one before it gets an id beyond all that files have.
         """
         ids: NDArray[np.uint64] = told.fill_null(0).to_numpy(zero_copy_only=False)
         missing = ids == 0
@@ -43,7 +44,7 @@ class LaunchIds:
         again = self._again(ids)
         count = int(again.sum())
         if count:
-            self._losses.fault(_AGAIN, int((again & ~missing).sum()))
+            self._losses.fault(self._reason, int((again & ~missing).sum()))
             own = np.cumsum(again) + (_FIRST_OWN + self._repeated)
             self._repeated += count
             ids = np.where(again, own.astype(np.uint64), ids)

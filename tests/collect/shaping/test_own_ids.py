@@ -1,4 +1,4 @@
-"""Ids of launches against a plain loop."""
+"""Ids of rows against a plain loop."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.collect.importers.rocm.launches import LaunchIds
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.own_ids import OwnIds
 
-AGAIN = "kernel with the dispatch id of another: given an id of its own"
+AGAIN = "row with the id of another"
 LARGE = 1 << 40
 IDS = st.none() | st.sampled_from([0, 1, 2, 3, 5, 3000, LARGE, LARGE + 1])
 
 
 @given(st.lists(st.lists(IDS, min_size=1, max_size=6), max_size=5))
-def test_no_two_launches_are_alike(batches: list[list[int | None]]) -> None:
+def test_no_two_rows_are_alike(batches: list[list[int | None]]) -> None:
     losses = Losses("test")
-    ids = LaunchIds(losses)
+    ids = OwnIds(losses, AGAIN)
     found: list[int] = []
     told: list[int | None] = []
     for batch in batches:
