@@ -19,6 +19,8 @@ KINDS = ("tool", "stage", "importer", "collector")
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_USED_IN_STAGES = {"pl", "stage"}
+"""Names of the modules and functions that a stage's file uses; its own function cannot have them."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ def _check_name(kind: str, name: str) -> None:
             f"'{printable(name)}' cannot name a {kind}: a name is a lowercase letter, then lowercase"
             " letters, digits and _, 40 in all, and no word of Python"
         )
+    if kind == "stage" and name in _USED_IN_STAGES:
+        raise PastaError(f"a stage's file uses '{name}' for something else; choose another name")
     if name in _taken(kind):
         raise PastaError(f"there is already a {kind} '{name}'; choose another name")
 
@@ -97,7 +101,7 @@ def _values(name: str, layout: Layout) -> dict[str, str]:
     return {
         **layout.values,
         "name": name,
-        "class_name": "".join(word.capitalize() for word in name.split("_")),
+        "class_name": "".join(word.capitalize() for word in [*name.split("_"), "importer"]),
     }
 
 

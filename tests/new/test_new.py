@@ -217,6 +217,12 @@ def test_names_that_are_taken(tmp_path, kind, name):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["pl", "stage"])
+def test_names_that_the_file_of_a_stage_uses_itself(tmp_path, name):
+    with pytest.raises(PastaError, match=f"uses '{name}' for something else"):
+        make("stage", name, tmp_path)
+
+
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "tests").mkdir()
     test = tmp_path / "tests" / "test_mine.py"
