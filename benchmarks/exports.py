@@ -3,7 +3,7 @@
     python benchmarks/exports.py TRACE [--to perfetto,chrome] [--rounds N] [--before CHECKOUT]
 
 Each export is a new process with one thread for Polars and one for Arrow; libraries are loaded before time is
-taken. With `--before` another checkout of pasta writes the same in turn. The medians of all rounds are printed.
+taken. How fast `json.loads` is meanwhile tells what the machine gives. With `--before` another checkout of pasta writes the same in turn. The medians of all rounds are printed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -56,6 +57,17 @@ def measured(checkout: Path, trace: Path, form: str, folder: Path) -> dict[str, 
     return found
 
 
+def yardstick() -> float:
+    """Return the MB/s at which the standard library reads JSON now, in processor time."""
+    events = [
+        {"name": f"k{row % 50}", "ts": row * 1.5, "args": {"a": row}} for row in range(200_000)
+    ]
+    text = json.dumps(events)
+    began = time.process_time()
+    json.loads(text)
+    return len(text) / (time.process_time() - began) / 1e6
+
+
 def main() -> None:
     """Print a row for each format and checkout."""
     parser = argparse.ArgumentParser(description="Measure exports.")
@@ -67,10 +79,12 @@ def main() -> None:
     checkouts = {"now": ROOT} | ({"before": given.before} if given.before else {})
     print("| format | checkout | rows | MB | seconds of a core | MB/s | rows/s | peak |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    reads: list[float] = []
     with TemporaryDirectory() as folder:
         for form in given.to:
             runs: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
             for _round in range(given.rounds):
+                reads.append(yardstick())
                 for name, checkout in checkouts.items():
                     runs[name].append(measured(checkout, given.trace, form, Path(folder)))
             for name, found in runs.items():
@@ -80,7 +94,10 @@ def main() -> None:
                     f"| {form} | {name} | {rows:,} | {size / 1e6:,.1f} | {seconds:.2f} |"
                     f" {size / seconds / 1e6:.1f} | {rows / seconds:,.0f} | {peak / 1e6:,.0f} MB |"
                 )
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    print(
+        f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]};"
+        f" json.loads at {median(reads):.0f} MB/s"
+    )
 
 
 if __name__ == "__main__":

@@ -159,12 +159,11 @@ class _Writer:
             number_fields(10, self._numbers(_NAMES, name, title)),
         ]
         for argument in _ARGUMENTS_OF[table]:
-            values = rows[argument].fill_null(0)
-            if values.dtype == pl.UInt64:
-                field = unsigned_fields(3, values.to_numpy())
-            else:
-                field = number_fields(4, values.cast(pl.Int64).to_numpy())
-            parts += self._argument(argument, field, (values != 0).to_numpy())
+            column = rows[argument]
+            values = (column.fill_null(0) if column.null_count() else column).to_numpy()
+            unsigned = values.dtype == np.uint64
+            field = unsigned_fields(3, values) if unsigned else number_fields(4, values)
+            parts += self._argument(argument, field, values != 0)
         for argument, texts, written in _texts(table, rows):
             numbers = self._numbers(_TEXTS, texts, written)
             field = number_fields(17, numbers)

@@ -145,7 +145,9 @@ def batches(
         frame = cast(pl.DataFrame, pl.from_arrow(batch))
         absent = [pl.lit(None).alias(name) for name in columns if name not in kept]
         whole = frame.with_columns(absent).select(columns).cast(schema)
-        yield whole.filter(pl.col("ts") >= 0)
+        times = whole["ts"]
+        timeless = times.null_count() or (whole.height and times.min() < 0)  # type: ignore[operator]
+        yield whole.filter(pl.col("ts") >= 0) if timeless else whole
 
 
 def _schema(table: str, columns: Sequence[str]) -> pl.Schema:

@@ -81,8 +81,8 @@ def timeline(
 
 def _completed(rows: pl.DataFrame, exported: Exported, *, unfinished: bool) -> pl.DataFrame:
     """Return rows with their end, sorted by start and end."""
-    known = [pl.col(name).fill_null(0) for name in _ZERO_IF_UNKNOWN if name in rows.columns]
-    rows = rows.with_columns(known)
+    ids = [name for name in _ZERO_IF_UNKNOWN if name in rows.columns and rows[name].null_count()]
+    rows = rows.with_columns(pl.col(ids).fill_null(0))
     if "dur" not in rows.columns:
         return rows
     exported.lose(NO_END if unfinished else _LEFT_OUT, rows["dur"].null_count())
