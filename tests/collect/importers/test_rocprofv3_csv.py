@@ -211,6 +211,16 @@ def test_damage_is_counted(written, imported):
         imported(*written("9", folder="strict", kernel_trace=KERNELS_7 + "1,2\n"), strict=True)
 
 
+def test_sizes_that_fit_no_column_are_unknown(written, imported):
+    text = KERNELS_7.replace(",512,16,", ",4294967296,-1,")
+    report, trace = imported(*written(kernel_trace=text))
+    assert rows(trace, "kernel", "shared_bytes", "local_bytes") == [(None, None), (0, 0)]
+    assert losses(report) == {
+        "LDS_Block_Size is not a whole number that fits: read as null": 1,
+        "Scratch_Size is not a whole number that fits: read as null": 1,
+    }
+
+
 def test_kernels_of_one_dispatch_id_are_told_apart(written, imported):
     report, trace = imported(*written(kernel_trace=KERNELS_7.replace(",8,2,16,", ",8,1,16,")))
     assert rows(trace, "kernel", "launch_id", "ts") == [(1, 5000), ((1 << 61) + 1, 6000)]

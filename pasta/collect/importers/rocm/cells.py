@@ -73,10 +73,10 @@ class Cells:
         )
         return values
 
-    def first_of(self, *names: str) -> pa.Array[Any]:
-        """Return the numbers of the first column that the file has."""
+    def first_of(self, *names: str, kind: pa.DataType | None = None) -> pa.Array[Any]:
+        """Return the numbers of the first column that the file has, as `numbers` does."""
         there = [name for name in names if name in self._batch.schema.names]
-        return self.numbers(there[0] if there else names[0])
+        return self.numbers(there[0] if there else names[0], kind)
 
     def registers(self, vector: str, accumulation: str) -> pa.Array[Any]:
         """Return the vector registers of both kinds, which share one file."""

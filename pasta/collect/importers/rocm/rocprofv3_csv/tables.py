@@ -139,10 +139,10 @@ class CsvTables:
             "stream": cells.first_of("Stream_Id", "Queue_Id"),
             "name": plain.take(names.indices),
             "registers": cells.registers("VGPR_Count", "Accum_VGPR_Count"),
-            "shared_bytes": cells.first_of("LDS_Block_Size", "Group_Segment_Size").cast(
-                pa.uint32()
+            "shared_bytes": cells.first_of(
+                "LDS_Block_Size", "Group_Segment_Size", kind=pa.uint32()
             ),
-            "local_bytes": cells.first_of("Scratch_Size", "Private_Segment_Size").cast(pa.uint64()),
+            "local_bytes": cells.first_of("Scratch_Size", "Private_Segment_Size", kind=pa.uint64()),
         }
         return {**columns, **cells.times()}
 
