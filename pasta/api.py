@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from pasta.pipeline.engines.gpu import GpuEngine
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
+from pasta.pipeline.sharing import SharedNodes, SharedRows
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, TablePart, build_report
 from pasta.tools.report_check import check_report
@@ -153,21 +154,9 @@ def run_tool(
     config, graph = check(tool, parameters)
     sources, notes = _sources(trace, runs or {})
     folder = None if out is None else _output_folder(Path(out))
+    asked = _Asked(tool, config, graph, sources, [*_which_ran(tool), *notes])
     try:
-        with _engine(engine, options) as running:
-            tables = run_graph(config, graph, sources, running, outputs=folder is not None)
-            report = Report(
-                tool=config.name,
-                about=config.about,
-                parameters=graph.parameters,
-                engine=running.name,
-                sources={source.name: str(source.trace.path) for source in sources},
-                notes=[*_which_ran(tool), *notes, *running.notes],
-                graph=graph,
-            )
-        build_report(report, config, sources, tables)
-    except pl.exceptions.PolarsError as error:
-        raise EngineError(f"{tool}: {' '.join(str(error).split())}") from error
+        report, tables = _answer(asked, _engine(engine, options), outputs=folder is not None)
     except TraceError as error:
         raise TraceError(
             f"{notes[0]}; {error}; name one: --trace" if notes else str(error)
@@ -175,6 +164,39 @@ def run_tool(
     if folder is not None:
         write_outputs({name: tables[name] for name in config.parquet}, folder)
     return report
+
+
+class _Asked(NamedTuple):
+    """A tool, its graph, the traces to run it on, and remarks about how these were found."""
+
+    tool: str
+    config: ToolConfig
+    graph: Graph
+    sources: Sequence[Source]
+    notes: Sequence[str] = ()
+
+
+def _answer(
+    asked: _Asked, engine: Engine, *, outputs: bool, shared: SharedNodes | None = None
+) -> tuple[Report, dict[str, pl.DataFrame]]:
+    """Return the report of a tool, and the rows that it was made of."""
+    config, graph, sources = asked.config, asked.graph, asked.sources
+    try:
+        with engine as running:
+            tables = run_graph(config, graph, sources, running, outputs=outputs, shared=shared)
+            report = Report(
+                tool=config.name,
+                about=config.about,
+                parameters=graph.parameters,
+                engine=running.name,
+                sources={source.name: str(source.trace.path) for source in sources},
+                notes=[*asked.notes, *running.notes],
+                graph=graph,
+            )
+        build_report(report, config, sources, tables)
+    except pl.exceptions.PolarsError as error:
+        raise EngineError(f"{asked.tool}: {' '.join(str(error).split())}") from error
+    return report, tables
 
 
 def _which_ran(tool: str) -> list[str]:
@@ -194,24 +216,33 @@ def report(
     Returns:
         The reports of the tools that the traces can feed, and why the others were left out.
     """
-    opened = [_as_trace(given) for given in traces]
-    reports, left_out = [], {}
+    sources, _ = _sources(traces, {})
+    asked, left_out = [], {}
+    built: dict[Any, Graph] = {}
     for name in shipped_tools():
-        if missing := _missing(name, opened):
+        config = load_tool(name)
+        graph = build_graph(config, {}, load_included, built=built)
+        if missing := _missing(config, graph, sources):
             left_out[name] = missing
         else:
-            reports.append(run(name, opened, engine=engine))
+            asked.append(_Asked(name, config, graph, sources))
+    shared = SharedRows([(one.graph, wanted_nodes(one.config, outputs=False)) for one in asked])
+    reports = []
+    for place, one in enumerate(asked):
+        running = _engine(engine, EngineOptions())
+        reports.append(_answer(one, running, outputs=False, shared=shared.of(place))[0])
     return reports, left_out
 
 
-def _missing(tool: str, traces: Sequence[Trace]) -> str:
+def _missing(config: ToolConfig, graph: Graph, sources: Sequence[Source]) -> str:
     """Return what a tool needs that traces lack; empty if nothing."""
-    config, graph = check(tool)
     inputs = graph.inputs.values()
     if config.inputs and any(given.run for given in inputs):
         return "it compares runs that have names"
     required = dict.fromkeys(given.table for given in inputs if not given.optional)
-    lacking = [table for table in required if not all(trace.has(table) for trace in traces)]
+    lacking = [
+        table for table in required if not all(source.trace.has(table) for source in sources)
+    ]
     return f"no table {', '.join(lacking)}" if lacking else ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,18 +78,27 @@ class Graph:
             collect: runs the plans that feed array stages, where the plan must be cut.
         """
         plans = self.unsorted_plan(tables, wanted, collect)
-        return {
-            name: plan if self.ordered(name) else sorted_by(plan, [])
-            for name, plan in plans.items()
-        }
+        return {name: self.in_order(name, plan) for name, plan in plans.items()}
+
+    def in_order(self, name: str, plan: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the plan of a node with its rows sorted by all columns if their order is undefined."""
+        return plan if self.ordered(name) else sorted_by(plan, [])
 
     def unsorted_plan(
-        self, tables: Mapping[str, pl.LazyFrame], wanted: Iterable[str], collect: Collect
+        self,
+        tables: Mapping[str, pl.LazyFrame],
+        wanted: Iterable[str],
+        collect: Collect,
+        held: Container[str] = (),
     ) -> dict[str, pl.LazyFrame]:
-        """Do as `plan`, with rows as they come where their order is undefined."""
+        """Do as `plan`, with rows as they come where their order is undefined.
+
+        Nodes that are `held` are run when they are reached, so that what comes after reads their rows.
+        """
         plans, wanted = dict(tables), list(wanted)
         for name in self.needed(wanted, tables):
-            plans[name] = self._apply(self.nodes[name], plans, collect)
+            apply = self._hold if name in held else self._apply
+            plans[name] = apply(self.nodes[name], plans, collect)
         return {name: plans[name] for name in wanted}
 
     def ordered(self, name: str) -> bool:
@@ -131,6 +142,30 @@ class Graph:
             if name in needed and name not in known:
                 needed.update(self.nodes[name].sources)
         return [name for name in self.nodes if name in needed and name not in known]
+
+    def read_again(self, wanted: Iterable[str]) -> set[str]:
+        """Return the nodes that several others read, or the caller too, and that cost to run again."""
+        wanted = list(wanted)
+        counts = Counter(wanted)
+        for name in self.needed(wanted):
+            counts.update(set(self.nodes[name].sources))
+        return {
+            name
+            for name, count in counts.items()
+            if count > 1 and name in self.nodes and self.nodes[name].kind != "row-wise"
+        }
+
+    def _hold(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
+        """Run a node and return a plan that reads its rows.
+
+        What a stage sorts in the end, the plan sorts, and only where what reads it depends on the order.
+        """
+        stage = node.stage
+        if stage.unsorted is None or stage.within is None or stage.within.gather is None:
+            return collect([self._apply(node, plans, collect)])[0].lazy()
+        unsorted = dataclasses.replace(stage, function=stage.unsorted)
+        plan = self._apply(dataclasses.replace(node, stage=unsorted), plans, collect)
+        return stage.within.gather(collect([plan])[0].lazy(), **node.arguments)
 
     def _apply(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
         """Return the node's plan."""

@@ -12,6 +12,7 @@ from pasta.pipeline.config import InputConfig, ToolConfig
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.graph import Graph, empty_input, with_trace_column
 from pasta.pipeline.pruning import chosen_ranks, rank_conditions
+from pasta.pipeline.sharing import SharedNodes
 from pasta.schema import FILLED_BY
 from pasta.trace import Trace
 
@@ -59,6 +60,7 @@ def run_graph(
     engine: Engine,
     *,
     outputs: bool = False,
+    shared: SharedNodes | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Run the nodes that the tool's report names.
 
@@ -68,6 +70,7 @@ def run_graph(
         sources: the traces it reads.
         engine: who runs it.
         outputs: run what the tool's Parquet outputs name too.
+        shared: rows of nodes that other tools need too, on the same traces.
 
     Raises:
         TraceError: a trace lacks a required table.
@@ -79,8 +82,14 @@ def run_graph(
     if found is not None:
         return found
     tables = input_tables(config, graph, sources)
-    plans = graph.plan(tables, wanted, engine.collect)
-    return dict(zip(wanted, engine.collect(list(plans.values())), strict=True)) if wanted else {}
+    known = {} if shared is None else shared.known()
+    held = graph.read_again(wanted) | (set() if shared is None else shared.asked())
+    held &= set(graph.needed(wanted, known))
+    plans = graph.unsorted_plan(tables | known, [*wanted, *held], engine.collect, held)
+    if shared is not None:
+        shared.hold(plans)
+    results = [graph.in_order(name, plans[name]) for name in wanted]
+    return dict(zip(wanted, engine.collect(results), strict=True)) if wanted else {}
 
 
 def input_tables(

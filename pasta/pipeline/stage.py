@@ -132,6 +132,7 @@ class Stage:
     sliced: Sliced | None = None
     order: Order = "kept"
     on_device: Callable[..., Any] | None = None
+    unsorted: Callable[..., pl.LazyFrame] | None = None
 
     def __reduce__(self) -> tuple[Callable[[str], Stage], tuple[str]]:
         """Pickle the name; a worker looks the stage up among its own."""
@@ -168,6 +169,7 @@ def stage(
     sliced: Sliced | None = None,
     order: Order = "kept",
     on_device: Callable[..., pl.DataFrame] | None = None,
+    unsorted: Callable[..., pl.LazyFrame] | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the stage `name`.
 
@@ -183,6 +185,7 @@ def stage(
         order: of the result: `kept` follows the first input (or all of them, under one another),
             `own` is defined by the stage alone.
         on_device: array code for a GPU, which declines the stage's plan; it gives the same rows.
+        unsorted: the same rows in no order, which `gather` of `within` defines.
     """
 
     def register(function: Function) -> Function:
@@ -194,6 +197,7 @@ def stage(
             sliced=sliced,
             order=order,
             on_device=on_device,
+            unsorted=unsorted,
         )
         STAGES.add(name, complete)
         return function

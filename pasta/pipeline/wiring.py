@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pasta.errors import ConfigError, PastaError, did_you_mean
@@ -17,12 +18,16 @@ MOST_NODES = 1000
 Includes = Callable[[str, ToolConfig], ToolConfig]
 """Finds the config that a tool means by a name under `include`."""
 
+Built = dict[tuple[Path, str], Graph]
+"""The graphs of files, by path and values of parameters."""
+
 
 def build_graph(
     config: ToolConfig,
     settings: Mapping[str, Any],
     includes: Includes,
     including: tuple[ToolConfig, ...] = (),
+    built: Built | None = None,
 ) -> Graph:
     """Wire a tool's stages, and those of the tools it includes.
 
@@ -31,15 +36,22 @@ def build_graph(
         settings: parameter name -> value from `--set` or the Python API.
         includes: finds the config of an included tool.
         including: the tools that include this one.
+        built: graphs of files, which are taken from here and added where they are included again.
 
     Raises:
         ConfigError: a parameter, a stage, an argument or a source does not exist or fit.
     """
+    built = {} if built is None else built
     parameters = _parameters(config, settings)
+    known = None if config.path is None else (config.path, repr(parameters))
+    if known is not None and known in built:
+        return built[known]
     inputs = dict(config.inputs)
     nodes: dict[str, Node] = {}
     for alias in config.include:
-        other = _included(config, alias, parameters, includes, including)
+        other = _included(
+            config, alias, parameters, includes, chain=(*including, config), built=built
+        )
         inputs |= {f"{alias}.{name}": table for name, table in other.inputs.items()}
         nodes |= {f"{alias}.{name}": _renamed(node, alias) for name, node in other.nodes.items()}
         if len(nodes) > MOST_NODES:
@@ -47,7 +59,10 @@ def build_graph(
     _check_names(config)
     for name in _order(config, set(inputs) | set(nodes)):
         nodes[name] = _node(name, config.stages[name], parameters)
-    return Graph(inputs, nodes, parameters)
+    graph = Graph(inputs, nodes, parameters)
+    if known is not None:
+        built[known] = graph
+    return graph
 
 
 def _included(
@@ -55,12 +70,13 @@ def _included(
     alias: str,
     parameters: Mapping[str, Any],
     includes: Includes,
-    including: tuple[ToolConfig, ...],
+    *,
+    chain: tuple[ToolConfig, ...],
+    built: Built,
 ) -> Graph:
     """Build the graph of the tool included as `alias`."""
     included = config.include[alias]
     path = f"include.{alias}"
-    chain = (*including, config)
     try:
         tool = includes(included.tool, config)
         _check_chain(chain, tool)
@@ -68,7 +84,7 @@ def _included(
             name: coerce(value, Any, f"parameters.{name}", parameters)
             for name, value in included.parameters.items()
         }
-        return build_graph(tool, settings, includes, chain)
+        return build_graph(tool, settings, includes, chain, built)
     except ConfigError as error:
         raise error.within(f"{path}.") from error
 

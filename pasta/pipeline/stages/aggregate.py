@@ -24,7 +24,7 @@ def _group(
     if checks:
         found = found.filter(pl.col(name).cast(kind).is_not_null() for name, kind in checks)
         found = found.drop(name for name, _ in checks)
-    return found.sort(by) if by else found
+    return found
 
 
 def _range_checks(
@@ -46,7 +46,7 @@ def _range_checks(
 
 def _partial(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
     pieces = [piece for name, measure in measures.items() for piece in measure.partial(name)]
-    return _group(rows, by, pieces, _sums(measures))
+    return _sorted(_group(rows, by, pieces, _sums(measures)), by=by)
 
 
 def _combine(states: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
@@ -58,7 +58,7 @@ def _combine(states: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str
         if measure.sums and part.combine == "sum"
     ]
     added = {column: pl.col(column) for column in summed}
-    return _group(states, by, pieces, added)
+    return _sorted(_group(states, by, pieces, added), by=by)
 
 
 def _final(state: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
@@ -74,7 +74,13 @@ def _all_mergeable(arguments: Mapping[str, Any]) -> bool:
 
 
 def _sorted(groups: pl.LazyFrame, *, by: list[str], **_measures: Any) -> pl.LazyFrame:
-    return groups.sort(by, maintain_order=True)
+    return groups.sort(by, maintain_order=True) if by else groups
+
+
+def _unsorted(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
+    check_new_names(measures, "measures")
+    wanted = [measure.expression.alias(name) for name, measure in measures.items()]
+    return _group(rows, by, wanted, _sums(measures))
 
 
 @stage(
@@ -82,6 +88,7 @@ def _sorted(groups: pl.LazyFrame, *, by: list[str], **_measures: Any) -> pl.Lazy
     merge=Merge(_partial, _combine, _final, applies=_all_mergeable),
     within=Within(lambda given: given["by"], _sorted),
     order="own",
+    unsorted=_unsorted,
 )
 def aggregate(
     rows: pl.LazyFrame,
@@ -96,6 +103,4 @@ def aggregate(
 
     YAML: `by_name: {use: aggregate, from: kernels, by: name, measures: {time_ns: sum(dur)}}`
     """
-    check_new_names(measures, "measures")
-    wanted = [measure.expression.alias(name) for name, measure in measures.items()]
-    return _group(rows, by, wanted, _sums(measures))
+    return _sorted(_unsorted(rows, measures=measures, by=by), by=by)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,10 @@ from pasta.pipeline.stage import Within, stage
 
 _MOST_PAGES = 64
 _BEYOND, _LARGEST = 1 << 57, 1 << 42
+_SUMS = (
+    "faults", "fault_bytes", "prefetch_bytes", "new_bytes", "evictions", "bytes_out", "wasted_bytes",
+    "fitting_faults", "fitting_bytes",
+)  # fmt: skip
 
 
 def _in_order(
@@ -27,7 +33,16 @@ def _in_order(
     return rows.sort(*by, policy, *order, maintain_order=True)
 
 
-@stage("managed_memory", within=Within(lambda given: given["by"], _in_order), order="own")
+def _needed(given: Mapping[str, Any]) -> list[str]:
+    return ["address", "bytes", "prefetch", "held", *given["by"], given["policy"], *given["order"]]
+
+
+@stage(
+    "managed_memory",
+    within=Within(lambda given: given["by"], _in_order),
+    order="own",
+    needs=_needed,
+)
 def managed_memory(
     uses: pl.DataFrame,
     *,
@@ -99,8 +114,7 @@ def managed_memory(
         prefetches[rows],
         mask(known, pl.col("held"))[rows],
     )
-    moves = move(walked, capacities[of_group])
-    sums = _by_step(moves, walked.prefetches, steps[rows], keys.height, page)
+    sums = _by_step(walked, steps[rows], capacities[of_group], keys.height, page)
     of_step = xp.zeros(keys.height, dtype=xp.int64)
     of_step[steps] = devices
     sizes = {"used_bytes": used[of_step] * block, "memory_bytes": capacities[of_step] * block}
@@ -127,9 +141,24 @@ def _used_blocks(devices: Any, blocks: Any, used: Any) -> Any:
     return group_sums(devices[order], new.astype(xp.int64), count)
 
 
-def _by_step(moves: Moves, prefetches: Any, steps: Any, count: int, page: int) -> dict[str, Any]:
-    """Sum over the uses of each step; pages become bytes."""
+def _by_step(uses: Uses, steps: Any, capacities: Any, count: int, page: int) -> dict[str, Any]:
+    """Follow the uses of one group after another, and sum up what each step causes, in bytes."""
     xp = array_namespace(steps)
+    sums = {name: xp.zeros(count, dtype=xp.int64) for name in _SUMS}
+    edges = [*xp.flatnonzero(changes(uses.groups)).tolist(), len(steps)]
+    for begin, end in itertools.pairwise(edges):
+        own = Uses(*(values[begin:end] for values in uses))
+        first, last = int(steps[begin]), int(steps[end - 1])
+        found = _sums(move(own, capacities), own.prefetches, steps[begin:end] - first, page)
+        for name, values in found.items():
+            sums[name][first : last + 1] = values
+    return sums
+
+
+def _sums(moves: Moves, prefetches: Any, steps: Any, page: int) -> dict[str, Any]:
+    """Sum over the uses of each step, from 0 on; pages become bytes."""
+    xp = array_namespace(steps)
+    count = int(steps[-1]) + 1
 
     def summed(amounts: Any, of: Any) -> Any:
         return group_sums(steps, xp.where(of, amounts, 0), count)

@@ -1,0 +1,110 @@
+"""Nodes that the graphs of several tools have in common: run once, held until the last has read them.
+
+Two nodes are the same where their stages, arguments and sources are, down to the tables that are read.
+The first graph that has such a node runs it, and later ones read its rows. Stages that work row by row
+are cheap: they run again, in each graph, on rows that are read from the trace or held.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from pasta.pipeline.graph import Graph
+
+
+class SharedRows:
+    """Rows of nodes that several graphs, run one after another on the same traces, have in common."""
+
+    def __init__(self, graphs: Sequence[tuple[Graph, Sequence[str]]]) -> None:
+        """Take the graphs in the order in which they run, each with the nodes that are wanted of it."""
+        numbers: dict[Any, int] = {}
+        self._graphs = [_Numbered(graph, numbers) for graph, _ in graphs]
+        self._plans: dict[int, pl.LazyFrame] = {}
+        self._last_read: dict[int, int] = {}
+        run: set[int] = set()
+        for place, (graph, wanted) in enumerate(graphs):
+            found = self._graphs[place].read(wanted, run)
+            self._last_read |= dict.fromkeys(found, place)
+            run.update(self._graphs[place].numbers[name] for name in graph.needed(wanted))
+
+    def of(self, place: int) -> SharedNodes:
+        """Return what the graph at a place shares; forget what none from there on reads."""
+        for number in [held for held in self._plans if self._last_read[held] < place]:
+            del self._plans[number]
+        later = {number for number, last in self._last_read.items() if last > place}
+        return SharedNodes(self._graphs[place].numbers, self._plans, later)
+
+
+class SharedNodes:
+    """What one graph shares with others."""
+
+    def __init__(
+        self, numbers: Mapping[str, int], plans: dict[int, pl.LazyFrame], later: set[int]
+    ) -> None:
+        """Take the numbers of the graph's nodes, the plans of held rows, and what is to be held."""
+        self._numbers, self._plans, self._later = numbers, plans, later
+
+    def known(self) -> dict[str, pl.LazyFrame]:
+        """Return plans that read the rows that are held of nodes of the graph."""
+        return {
+            name: self._plans[number]
+            for name, number in self._numbers.items()
+            if number in self._plans
+        }
+
+    def asked(self) -> set[str]:
+        """Return the nodes of the graph whose rows later graphs read."""
+        return {name for name, number in self._numbers.items() if number in self._later}
+
+    def hold(self, plans: Mapping[str, pl.LazyFrame]) -> None:
+        """Hold, of nodes of the graph, plans that read rows in memory, for later graphs."""
+        for name in self.asked() & plans.keys():
+            self._plans.setdefault(self._numbers[name], plans[name])
+
+
+class _Numbered:
+    """A graph whose inputs and nodes have numbers, equal where they are the same in any graph."""
+
+    def __init__(self, graph: Graph, numbers: dict[Any, int]) -> None:
+        self._graph = graph
+        self.numbers: dict[str, int] = {}
+        for name, given in graph.inputs.items():
+            identity: Any = ("table", given.table, given.run)
+            self.numbers[name] = numbers.setdefault(identity, len(numbers))
+        for name, node in graph.nodes.items():
+            sources = [source and self.numbers[source] for source in node.positional]
+            identity = (node.stage.name, _content(node.arguments), tuple(sources))
+            self.numbers[name] = numbers.setdefault(identity, len(numbers))
+
+    def read(self, wanted: Iterable[str], run: set[int]) -> set[int]:
+        """Return the nodes that are `run` already and that a node of this graph's own reads."""
+        found: set[int] = set()
+        seen, open_ends = set(self._graph.inputs), list(wanted)
+        while open_ends:
+            name = open_ends.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            node = self._graph.nodes[name]
+            if self.numbers[name] in run and node.kind != "row-wise":
+                found.add(self.numbers[name])
+            else:
+                open_ends += node.sources
+        return found
+
+
+def _content(value: Any) -> Any:
+    """Return what an argument says as something that can be compared and hashed."""
+    if isinstance(value, pl.Expr):
+        return value.meta.serialize()
+    if isinstance(value, Mapping):
+        return tuple((key, _content(entry)) for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_content(entry) for entry in value)
+    if dataclasses.is_dataclass(value):
+        return tuple(_content(getattr(value, entry.name)) for entry in dataclasses.fields(value))
+    return type(value).__name__, value

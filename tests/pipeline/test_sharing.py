@@ -1,0 +1,136 @@
+"""Nodes that graphs have in common run once, are held as long as they are read, and change no result."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import pasta
+from pasta import api
+from pasta.pipeline.config import parse_config
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.run import Source, run_graph
+from pasta.pipeline.sharing import SharedRows
+from pasta.pipeline.wiring import build_graph
+from pasta.tools.shipped import SHIPPED_TRACE
+from pasta.yaml_text import read_yaml
+
+HEAD = """
+version: 1
+tool: example
+about: An example.
+inputs: {kernels: {table: kernel}}
+"""
+BY_NAME = "by_name: {use: aggregate, from: long, by: name, measures: {time: sum(dur)}}"
+FIRST = f"""
+stages:
+  long: {{use: filter, from: kernels, where: dur >= 5}}
+  {BY_NAME}
+  top: {{use: top, from: by_name, by: time, n: 1}}
+report: [{{table: top}}]
+"""
+SECOND = f"""
+stages:
+  long: {{use: filter, from: kernels, where: dur >= 5}}
+  {BY_NAME}
+  least: {{use: top, from: by_name, by: time, n: 1, smallest: true}}
+report: [{{table: least}}]
+"""
+OTHER = SECOND.replace("dur >= 5", "dur >= 6")
+
+
+class CountingEngine(CpuEngine):
+    """Counts the plans that group rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grouped = 0
+
+    def collect(self, plans):
+        self.grouped += sum("AGGREGATE" in plan.explain() for plan in plans)
+        return super().collect(plans)
+
+
+@pytest.fixture
+def trace(make_trace):
+    rows = [{"name": name, "dur": dur} for name, dur in (("a", 5), ("b", 9), ("a", 8), ("c", 6))]
+    return Source("t", make_trace(kernel=rows))
+
+
+def graphs_of(*texts):
+    configs = [parse_config(read_yaml(HEAD + text)) for text in texts]
+    return [(config, build_graph(config, {}, None)) for config in configs]
+
+
+def run_all(tools, trace, wanted):
+    """Run the graphs one after another; return their rows and how many plans of each grouped."""
+    shared = SharedRows([(graph, names) for (_, graph), names in zip(tools, wanted, strict=True)])
+    rows, counts = [], []
+    for place, (config, graph) in enumerate(tools):
+        engine = CountingEngine()
+        rows.append(run_graph(config, graph, [trace], engine, shared=shared.of(place)))
+        counts.append(engine.grouped)
+    return rows, counts, shared
+
+
+def test_a_common_node_runs_in_the_first_graph_alone(trace):
+    rows, counts, _ = run_all(graphs_of(FIRST, SECOND), trace, [["top"], ["least"]])
+    assert rows[0]["top"].rows() == [("a", 13)]
+    assert rows[1]["least"].rows() == [("c", 6)]
+    assert counts == [1, 0]
+
+
+def test_other_arguments_are_other_nodes(trace):
+    rows, counts, _ = run_all(graphs_of(FIRST, OTHER), trace, [["top"], ["least"]])
+    assert rows[1]["least"].rows() == [("c", 6)]
+    assert counts == [1, 1]
+
+
+def test_rows_are_forgotten_when_the_last_graph_has_read_them(trace):
+    tools = graphs_of(FIRST, SECOND, OTHER)
+    shared = SharedRows(
+        [(tools[0][1], ["top"]), (tools[1][1], ["least"]), (tools[2][1], ["least"])]
+    )
+    config, graph = tools[0]
+    run_graph(config, graph, [trace], CpuEngine(), shared=shared.of(0))
+    assert list(shared.of(1).known()) == ["by_name"]
+    assert shared.of(1).asked() == set()
+    assert shared.of(2).known() == {}
+
+
+def test_what_is_held_keeps_the_order_that_its_stage_defines(trace):
+    stages = f"""
+stages:
+  long: {{use: filter, from: kernels, where: dur >= 5}}
+  {BY_NAME}
+  again: {{use: derive, from: by_name, columns: {{twice: 2 * time}}}}
+report: [{{table: by_name}}, {{table: again}}]
+"""
+    ((config, graph),) = graphs_of(stages)
+    rows = run_graph(config, graph, [trace], CpuEngine())
+    assert graph.read_again(["by_name", "again"]) == {"by_name"}
+    assert rows["by_name"].rows() == [("a", 13), ("b", 9), ("c", 6)]
+    assert rows["again"]["twice"].to_list() == [26, 18, 12]
+
+
+def test_reports_of_all_tools_are_those_of_each():
+    """On the trace that ships, whatever tools have in common."""
+    reports, left_out = api.report([SHIPPED_TRACE], engine="cpu")
+    assert {"samples", "reuse"} <= left_out.keys()
+    names = [report.tool for report in reports]
+    assert names == sorted(names)
+    for report in reports:
+        alone = pasta.run(report.tool, SHIPPED_TRACE, engine="cpu")
+        assert report.findings == alone.findings
+        assert report.facts == alone.facts
+        assert report.tables.keys() == alone.tables.keys()
+        for name, rows in report.tables.items():
+            assert_frame_equal(rows, alone.tables[name], check_column_order=False)
+
+
+def test_a_held_row_is_not_lost_where_a_tool_needs_nothing_else(trace):
+    rows, counts, _ = run_all(graphs_of(FIRST, FIRST), trace, [["top"], ["top"]])
+    assert counts == [1, 0]
+    assert_frame_equal(rows[0]["top"], rows[1]["top"])
+    assert isinstance(rows[1]["top"], pl.DataFrame)
