@@ -89,6 +89,8 @@ def fields_of(template: str) -> list[str]:
 
 def printable(text: str) -> str:
     """Replace control characters, with which a name could drive the terminal."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c == " " else "\ufffd" for c in text)
 
 

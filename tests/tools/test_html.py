@@ -86,6 +86,35 @@ def test_rows_beyond_what_a_page_holds_are_counted(monkeypatch: pytest.MonkeyPat
     assert (shown["parts"][0]["rows"], shown["parts"][0]["all_rows"]) == (5, 8)
 
 
+def test_a_chart_keeps_what_joins_its_points_and_that_its_axes_are_logarithmic() -> None:
+    rows = pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 2.0], "path": [None, "a", "a"]})
+    roles: dict[str, Any] = {"x": "x", "y": "y", "path": "path"}
+    made = report(ChartPart("scatter", "Points", rows, roles, 20, log=True))
+    [shown] = payload_of(render_page([made]))["reports"][0]["parts"]
+    assert (shown["log"], shown["roles"]["path"]) == (True, "path")
+    assert shown["columns"]["path"]["cells"] == [None, "a", "a"]
+
+
+LOSS = {"collector": "torch", "reason": "no free slot", "count": 1200}
+
+
+def test_losses_of_several_tools_stand_once_with_the_tools() -> None:
+    other = report(losses=[LOSS, {**LOSS, "reason": "no clock"}])
+    other.tool = "other"
+    found = payload_of(render_page([report(losses=[LOSS]), other]))
+    assert found["losses"] == [
+        ["torch", "no free slot", "1,200", "all"],
+        ["torch", "no clock", "1,200", "other"],
+    ]
+    assert [shown["losses"] for shown in found["reports"]] == [[], []]
+
+
+def test_losses_of_one_tool_stand_in_its_report() -> None:
+    found = payload_of(render_page([report(losses=[LOSS])]))
+    assert found["losses"] == []
+    assert found["reports"][0]["losses"] == [["torch", "no free slot", "1,200"]]
+
+
 BROWSER = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
@@ -93,7 +122,7 @@ CHARTS = {
     "bar": {"x": "name", "y": "dur"},
     "line": {"x": "ts", "y": "dur", "series": "lane"},
     "heatmap": {"x": "ts", "y": "address", "value": "dur"},
-    "scatter": {"x": "ts", "y": "dur", "label": "name"},
+    "scatter": {"x": "ts", "y": "dur", "label": "name", "path": "path"},
     "interval": {"x": "ts", "value": "dur", "y": "lane", "series": "name"},
     "flame": {"x": "path", "y": "dur"},
     "parallel": {"columns": ["ts", "dur", "address"]},
@@ -227,3 +256,19 @@ def test_many_rows_are_shown(tmp_path: Path) -> None:
         page, "result.count = document.querySelector('.count').textContent;", tmp_path
     )
     assert result["count"] == "100,000 of 100,000 rows"
+
+
+@needs_browser
+def test_losses_of_several_tools_are_a_section_of_their_own(tmp_path: Path) -> None:
+    other = report(losses=[LOSS])
+    other.tool = "other"
+    script = """
+      const pause = (time) => new Promise((done) => setTimeout(done, time));
+      await pause(200);
+      result.link = document.querySelector("#contents a[href='#losses']").textContent;
+      result.rows = [...document.querySelectorAll("#losses .tabulator-row")].map((row) => row.textContent);
+    """
+    result = in_browser(render_page([report(losses=[LOSS]), other]), script, tmp_path)
+    assert result["link"] == "Losses in the input"
+    assert len(result["rows"]) == 1
+    assert all(text in result["rows"][0] for text in ("torch", "no free slot", "1,200", "all"))

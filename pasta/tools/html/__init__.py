@@ -17,7 +17,7 @@ from importlib.metadata import version
 import msgspec
 
 import pasta
-from pasta.tools.html.payload import report_payload
+from pasta.tools.html.payload import losses_of, report_payload
 from pasta.tools.report import Report
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -63,7 +63,8 @@ def render_page(
         made: how the page came to be, name -> text: the command, versions, the time.
     """
     document = {
-        "reports": [report_payload(report) for report in reports],
+        "reports": [report_payload(report, losses=len(reports) == 1) for report in reports],
+        "losses": losses_of(reports) if len(reports) > 1 else [],
         "strongest": [f"{report.tool}: {report.findings[0]}" for report in reports if report.findings],
         "made": dict(made or {}),
     }  # fmt: skip

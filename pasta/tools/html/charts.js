@@ -69,14 +69,21 @@ function pointChart(part, kind) {
   const [x, y] = [axisOf(part, "x", type), axisOf(part, "y", kind === "line" ? { scale: false } : type)];
   const usable = (row) => x.numbers[row] !== null && y.numbers[row] !== null
     && (!part.log || (x.numbers[row] > 0 && y.numbers[row] > 0));
+  const paths = part.columns[part.roles.path]?.cells ?? [];
   const series = seriesOf(part).map(({ name, rows }) => {
-    const shown = rows.filter(usable);
+    const shown = rows.filter((row) => usable(row) && (paths[row] ?? null) === null);
     if (kind === "line") shown.sort((left, right) => x.numbers[left] - x.numbers[right]);
     const data = shown.map((row) => ({ value: [x.numbers[row], y.numbers[row]], row }));
     const line = { step: "end", showSymbol: shown.length < 200, sampling: "lttb", areaStyle: { opacity: 0.12 } };
     return { type: kind, name, data, symbolSize: 7, ...(kind === "line" ? line : { large: shown.length > 5000 }) };
   });
-  return { ...common(part, series), xAxis: x.axis, yAxis: y.axis, dataZoom: zoom("xAxisIndex") };
+  for (const name of new Set(paths)) {
+    if (name === null) continue;
+    const data = paths.flatMap((path, row) => (path === name && usable(row) ? [{ value: [x.numbers[row], y.numbers[row]], row }] : []));
+    data.sort((left, right) => left.value[0] - right.value[0]);
+    series.push({ type: "line", name, data, showSymbol: false, lineStyle: { type: "dashed", width: 1.5 } });
+  }
+  return { ...common(part, series.filter(({ data }) => data.length)), xAxis: x.axis, yAxis: y.axis, dataZoom: zoom("xAxisIndex") };
 }
 
 function heatmapChart(part) {

@@ -2,6 +2,7 @@
 // Builds the page from the compressed payload.
 
 const drawn = [];
+const LOSSES = "Losses in the input";
 
 function dark() {
   const chosen = document.documentElement.dataset.theme;
@@ -65,13 +66,24 @@ function addReport(report, main) {
   );
   report.parts.forEach((part) => addPart(part, section));
   if (report.losses.length) {
-    section.append(element("h3", { textContent: "Losses in the input" }));
-    const names = ["collector", "what was lost or not trusted", "count"];
-    const columns = names.map((heading, index) => (
-      { name: heading, heading, unit: null, kind: "text", shown: true, cells: report.losses.map((loss) => loss[index]) }));
-    drawTable({ title: "Losses", columns, rows: report.losses.length, all_rows: report.losses.length }, section);
+    section.append(element("h3", { textContent: LOSSES }));
+    drawLosses(report.losses, section);
   }
   addMade(report, section);
+}
+
+function drawLosses(losses, section) {
+  const names = ["collector", "what was lost or not trusted", "count", "tools"].slice(0, losses[0].length);
+  const columns = names.map((heading, index) => (
+    { name: heading, heading, unit: null, kind: "text", shown: true, cells: losses.map((loss) => loss[index]) }));
+  drawTable({ title: LOSSES, columns, rows: losses.length, all_rows: losses.length }, section);
+}
+
+function addLosses(losses, main) {
+  const section = element("section", { id: "losses" }, element("h2", { textContent: LOSSES }));
+  main.append(section);
+  document.getElementById("contents").append(element("a", { href: "#losses", textContent: LOSSES }));
+  drawLosses(losses, section);
 }
 
 function addMade(report, section) {
@@ -112,6 +124,7 @@ async function build() {
   main.querySelector("noscript")?.remove();
   addOverview(data, main);
   data.reports.forEach((report) => addReport(report, main));
+  if (data.losses.length) addLosses(data.losses, main);
   document.getElementById("theme").addEventListener("click", () => {
     document.documentElement.dataset.theme = dark() ? "light" : "dark";
     redraw();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -18,8 +19,8 @@ _EXACT = 1 << 53
 """From here on a number of JavaScript is not exact: such columns travel as text."""
 
 
-def report_payload(report: Report) -> dict[str, Any]:
-    """Return a report as values that JSON can hold."""
+def report_payload(report: Report, *, losses: bool = True) -> dict[str, Any]:
+    """Return a report as values that JSON can hold, with or without what its inputs have lost."""
     return {
         "tool": report.tool,
         "about": report.about,
@@ -29,7 +30,8 @@ def report_payload(report: Report) -> dict[str, Any]:
             _table(part) if isinstance(part, TablePart) else _chart(part) for part in report.parts
         ],
         "losses": [
-            [loss["collector"], loss["reason"], f"{loss['count']:,}"] for loss in report.losses
+            [loss["collector"], loss["reason"], f"{loss['count']:,}"]
+            for loss in (report.losses if losses else ())
         ],
         "notes": report.notes,
         "made": {
@@ -39,6 +41,19 @@ def report_payload(report: Report) -> dict[str, Any]:
         },
         "graph": None if report.graph is None else _graph(report.graph),
     }  # fmt: skip
+
+
+def losses_of(reports: Sequence[Report]) -> list[list[str]]:
+    """Return each loss of the inputs of several tools once: collector, reason, count and tools."""
+    tools: dict[tuple[str, str, int], list[str]] = {}
+    for report in reports:
+        for loss in report.losses:
+            given = (loss["collector"], loss["reason"], loss["count"])
+            tools.setdefault(given, []).append(report.tool)
+    return [
+        [collector, reason, f"{count:,}", "all" if len(of) == len(reports) else ", ".join(of)]
+        for (collector, reason, count), of in tools.items()
+    ]
 
 
 def _table(part: TablePart) -> dict[str, Any]:
@@ -62,6 +77,7 @@ def _chart(part: ChartPart) -> dict[str, Any]:
         "title": part.title,
         "columns": {name: _column(limited[name]) for name in limited.columns},
         "roles": part.roles,
+        "log": part.log,
         "rows": limited.height,
         "all_rows": rows.height,
     }
