@@ -37,14 +37,16 @@ CHARTS = {
     "bar": ChartKind({"x": False, "y": True}, {"series": False}),
     "line": ChartKind({"x": True, "y": True}, {"series": False}),
     "heatmap": ChartKind({"x": True, "y": True, "value": True}),
-    "scatter": ChartKind({"x": True, "y": True}, {"label": False, "series": False}, log=True),
+    "scatter": ChartKind(
+        {"x": True, "y": True}, {"label": False, "series": False, "path": False}, log=True
+    ),
     "interval": ChartKind(
         {"x": True, "value": True, "y": False}, {"label": False, "series": False}
     ),
     "flame": ChartKind({"x": False, "y": True}),
     "parallel": ChartKind({}, {"label": False, "series": False}, columns=True),
 }
-"""By name: `bar`s and `line`s of y over x; `heatmap`, sums of value at x and y; `scatter`, points; `interval`s that
+"""By name: `bar`s and `line`s of y over x; `heatmap`, sums of value at x and y; `scatter`, points, those of one path joined by a line; `interval`s that
 begin at x, are as long as value and lie on lane y; `flame`, y of call paths x (frames from the outermost in,
 joined by semicolons); `parallel`, a line through the columns of each row."""
 ROLES = sorted({role for kind in CHARTS.values() for role in (*kind.roles, *kind.optional)})

@@ -83,7 +83,7 @@ function pointChart(part, kind) {
     data.sort((left, right) => left.value[0] - right.value[0]);
     series.push({ type: "line", name, data, showSymbol: false, lineStyle: { type: "dashed", width: 1.5 } });
   }
-  return { ...common(part, series.filter(({ data }) => data.length)), xAxis: x.axis, yAxis: y.axis, dataZoom: zoom("xAxisIndex") };
+  return { ...common(part, series.filter(({ data }) => data.length)), xAxis: x.axis, yAxis: { ...y.axis, nameLocation: "end", nameGap: 10 }, dataZoom: zoom("xAxisIndex") };
 }
 
 function heatmapChart(part) {
