@@ -19,7 +19,7 @@ from pasta.collect.completing import Part, part_of, rank_in_name
 from pasta.collect.containers.arrow_files import is_arrow_or_parquet
 from pasta.collect.containers.csv_rows import looks_like_csv
 from pasta.collect.freed_memory import give_back
-from pasta.collect.gathering import gathered_sources
+from pasta.collect.gathering import Gathering, gathered_sources
 from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer
 from pasta.collect.importers.mapped import Mapped
 from pasta.collect.losses import Losses
@@ -242,6 +242,7 @@ class _Import:
         self._strict = strict
         self._parts: list[Part] = []
         self._told_later: list[tuple[list[str], Losses]] = []
+        self._pieces: dict[str, str] = {}
         self._completing = 0
         self._format = ""
         self._collectors: list[dict[str, Any]] = []
@@ -287,12 +288,26 @@ class _Import:
                 " import them one by one"
             )
         self._format = found.format
+        self._refuse_pieces(source, found)
         losses = self._losses_of(name, found, source)
         writer = PartWriter(self._folder / f".part-{len(self._parts)}")
         imported = found.read(source, writer, losses)
         rank, told_by = self._rank_of(source, imported)
         _finish(writer, imported, rank, losses)
         self._parts.append(Part(source.name, name, rank, told_by, imported.pid, writer, [losses]))
+
+    def _refuse_pieces(self, source: Source, found: Importer) -> None:
+        """Refuse the second of an archive's files that are of one process: each would be a rank."""
+        if source.file is not None or not isinstance(found, Gathering):
+            return
+        key = found.piece_of(source)
+        if key is not None and key in self._pieces:
+            raise InputError(
+                f"{source.name}: is of one process with {self._pieces[key]}, but of an archive each"
+                " file is a rank; unpack it and name the files, or their folder"
+            )
+        if key is not None:
+            self._pieces[key] = source.name
 
     def _complete(self, source: Source) -> None:
         """Add what a source tells to the part that it completes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tarfile
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -209,6 +210,18 @@ def test_damage_is_counted(written, imported):
     }
     with pytest.raises(InputError, match="other number of fields"):
         imported(*written("9", folder="strict", kernel_trace=KERNELS_7 + "1,2\n"), strict=True)
+
+
+def test_an_archive_of_one_process_is_not_taken_for_ranks(tmp_path, written):
+    files = written(kernel_trace=KERNELS_7, hip_api_trace=CALLS)
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as tar:
+        for file in files:
+            tar.add(file, f"host/{file.name}")
+    with pytest.raises(
+        InputError, match=r"is of one process with .*; unpack it and name the files"
+    ):
+        import_trace([archive], tmp_path / "out")
 
 
 def test_sizes_that_fit_no_column_are_unknown(written, imported):

@@ -54,10 +54,11 @@ class Rocprofv3Csv:
 
     def piece_of(self, source: Source) -> str | None:
         """Return folder and start of the name, as in `908_kernel_trace.csv`."""
-        if source.file is None or not _kind(source):
+        if source.folder is not None or not _kind(source):
             return None
-        named = _NAME.fullmatch(source.file.name)
-        return str(source.file.with_name(f"{named['process']}_")) if named else None
+        file = source.file or Path(source.name)
+        named = _NAME.fullmatch(file.name)
+        return str(file.with_name(f"{named['process']}_")) if named else None
 
     def read(self, source: Source, part: PartWriter, losses: Losses) -> Imported:
         """Append the rows of all files of the process.
