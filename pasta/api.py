@@ -217,7 +217,8 @@ def report(
         The reports of the tools that the traces can feed, and why the others were left out.
     """
     sources, _ = _sources(traces, {})
-    asked, left_out = [], {}
+    asked: dict[str, _Asked] = {}
+    left_out: dict[str, str] = {}
     built: dict[Any, Graph] = {}
     for name in shipped_tools():
         config = load_tool(name)
@@ -225,13 +226,15 @@ def report(
         if missing := _missing(config, graph, sources):
             left_out[name] = missing
         else:
-            asked.append(_Asked(name, config, graph, sources))
-    shared = SharedRows([(one.graph, wanted_nodes(one.config, outputs=False)) for one in asked])
-    reports = []
-    for place, one in enumerate(asked):
+            asked[name] = _Asked(name, config, graph, sources)
+    shared = SharedRows(
+        {n: (one.graph, wanted_nodes(one.config, outputs=False)) for n, one in asked.items()}
+    )
+    reports = {}
+    for name in shared.order:
         running = _engine(engine, EngineOptions())
-        reports.append(_answer(one, running, outputs=False, shared=shared.of(place))[0])
-    return reports, left_out
+        reports[name], _ = _answer(asked[name], running, outputs=False, shared=shared.of(name))
+    return [reports[name] for name in asked], left_out
 
 
 def _missing(config: ToolConfig, graph: Graph, sources: Sequence[Source]) -> str:

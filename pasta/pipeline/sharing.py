@@ -8,7 +8,8 @@ are cheap: they run again, in each graph, on rows that are read from the trace o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -17,26 +18,38 @@ from pasta.pipeline.graph import Graph
 
 
 class SharedRows:
-    """Rows of nodes that several graphs, run one after another on the same traces, have in common."""
+    """Rows of nodes that the graphs of tools, run one after another on the same traces, have in common.
 
-    def __init__(self, graphs: Sequence[tuple[Graph, Sequence[str]]]) -> None:
-        """Take the graphs in the order in which they run, each with the nodes that are wanted of it."""
+    Attributes:
+        order: the tools, in the order in which they are to run: those that have most in common first,
+            beside each other, so that little is held when those come that need memory of their own.
+    """
+
+    def __init__(self, tools: Mapping[str, tuple[Graph, Sequence[str]]]) -> None:
+        """Take the graphs of tools, each with the nodes that are wanted of it."""
         numbers: dict[Any, int] = {}
-        self._graphs = [_Numbered(graph, numbers) for graph, _ in graphs]
+        self._graphs = {
+            tool: _Numbered(graph, wanted, numbers) for tool, (graph, wanted) in tools.items()
+        }
+        readers = Counter(number for graph in self._graphs.values() for number in graph.costly)
+        self.order = sorted(
+            tools,
+            key=lambda tool: -sum(readers[number] > 1 for number in self._graphs[tool].costly),
+        )
         self._plans: dict[int, pl.LazyFrame] = {}
         self._last_read: dict[int, int] = {}
         run: set[int] = set()
-        for place, (graph, wanted) in enumerate(graphs):
-            found = self._graphs[place].read(wanted, run)
-            self._last_read |= dict.fromkeys(found, place)
-            run.update(self._graphs[place].numbers[name] for name in graph.needed(wanted))
+        for place, tool in enumerate(self.order):
+            self._last_read |= dict.fromkeys(self._graphs[tool].read(run), place)
+            run |= self._graphs[tool].costly
 
-    def of(self, place: int) -> SharedNodes:
-        """Return what the graph at a place shares; forget what none from there on reads."""
+    def of(self, tool: str) -> SharedNodes:
+        """Return what a tool's graph shares; forget what neither it nor a later one reads."""
+        place = self.order.index(tool)
         for number in [held for held in self._plans if self._last_read[held] < place]:
             del self._plans[number]
         later = {number for number, last in self._last_read.items() if last > place}
-        return SharedNodes(self._graphs[place].numbers, self._plans, later)
+        return SharedNodes(self._graphs[tool].numbers, self._plans, later)
 
 
 class SharedNodes:
@@ -67,10 +80,15 @@ class SharedNodes:
 
 
 class _Numbered:
-    """A graph whose inputs and nodes have numbers, equal where they are the same in any graph."""
+    """A graph whose inputs and nodes have numbers, equal where they are the same in any graph.
 
-    def __init__(self, graph: Graph, numbers: dict[Any, int]) -> None:
-        self._graph = graph
+    Attributes:
+        numbers: name of an input or node -> its number.
+        costly: numbers of the nodes that the graph needs and that are no stages row by row.
+    """
+
+    def __init__(self, graph: Graph, wanted: Sequence[str], numbers: dict[Any, int]) -> None:
+        self._graph, self._wanted = graph, wanted
         self.numbers: dict[str, int] = {}
         for name, given in graph.inputs.items():
             identity: Any = ("table", given.table, given.run)
@@ -79,21 +97,22 @@ class _Numbered:
             sources = [source and self.numbers[source] for source in node.positional]
             identity = (node.stage.name, _content(node.arguments), tuple(sources))
             self.numbers[name] = numbers.setdefault(identity, len(numbers))
+        needed = graph.needed(wanted)
+        self.costly = {self.numbers[n] for n in needed if graph.nodes[n].kind != "row-wise"}
 
-    def read(self, wanted: Iterable[str], run: set[int]) -> set[int]:
+    def read(self, run: set[int]) -> set[int]:
         """Return the nodes that are `run` already and that a node of this graph's own reads."""
         found: set[int] = set()
-        seen, open_ends = set(self._graph.inputs), list(wanted)
+        seen, open_ends = set(self._graph.inputs), list(self._wanted)
         while open_ends:
             name = open_ends.pop()
             if name in seen:
                 continue
             seen.add(name)
-            node = self._graph.nodes[name]
-            if self.numbers[name] in run and node.kind != "row-wise":
+            if self.numbers[name] in run:
                 found.add(self.numbers[name])
             else:
-                open_ends += node.sources
+                open_ends += self._graph.nodes[name].sources
         return found
 
 

@@ -10,7 +10,7 @@ import pasta
 from pasta import api
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.run import Source, run_graph
+from pasta.pipeline.run import Source, run_graph, wanted_nodes
 from pasta.pipeline.sharing import SharedRows
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import SHIPPED_TRACE
@@ -63,40 +63,41 @@ def graphs_of(*texts):
     return [(config, build_graph(config, {}, None)) for config in configs]
 
 
-def run_all(tools, trace, wanted):
-    """Run the graphs one after another; return their rows and how many plans of each grouped."""
-    shared = SharedRows([(graph, names) for (_, graph), names in zip(tools, wanted, strict=True)])
-    rows, counts = [], []
-    for place, (config, graph) in enumerate(tools):
+def run_all(*texts, trace):
+    """Run graphs one after another; return the rows of each, and how many plans of it grouped."""
+    tools = dict(enumerate(graphs_of(*texts)))
+    shared = SharedRows({n: (g, wanted_nodes(c, outputs=False)) for n, (c, g) in tools.items()})
+    rows, counts = {}, {}
+    for number in shared.order:
         engine = CountingEngine()
-        rows.append(run_graph(config, graph, [trace], engine, shared=shared.of(place)))
-        counts.append(engine.grouped)
-    return rows, counts, shared
+        rows[number] = run_graph(*tools[number], [trace], engine, shared=shared.of(number))
+        counts[number] = engine.grouped
+    return rows, counts
 
 
 def test_a_common_node_runs_in_the_first_graph_alone(trace):
-    rows, counts, _ = run_all(graphs_of(FIRST, SECOND), trace, [["top"], ["least"]])
+    rows, counts = run_all(FIRST, SECOND, trace=trace)
     assert rows[0]["top"].rows() == [("a", 13)]
     assert rows[1]["least"].rows() == [("c", 6)]
-    assert counts == [1, 0]
+    assert counts == {0: 1, 1: 0}
 
 
 def test_other_arguments_are_other_nodes(trace):
-    rows, counts, _ = run_all(graphs_of(FIRST, OTHER), trace, [["top"], ["least"]])
+    rows, counts = run_all(FIRST, OTHER, trace=trace)
     assert rows[1]["least"].rows() == [("c", 6)]
-    assert counts == [1, 1]
+    assert counts == {0: 1, 1: 1}
 
 
 def test_rows_are_forgotten_when_the_last_graph_has_read_them(trace):
-    tools = graphs_of(FIRST, SECOND, OTHER)
+    (config, graph), (_, second), (_, other) = graphs_of(FIRST, SECOND, OTHER)
     shared = SharedRows(
-        [(tools[0][1], ["top"]), (tools[1][1], ["least"]), (tools[2][1], ["least"])]
+        {"other": (other, ["least"]), "first": (graph, ["top"]), "second": (second, ["least"])}
     )
-    config, graph = tools[0]
-    run_graph(config, graph, [trace], CpuEngine(), shared=shared.of(0))
-    assert list(shared.of(1).known()) == ["by_name"]
-    assert shared.of(1).asked() == set()
-    assert shared.of(2).known() == {}
+    assert shared.order == ["first", "second", "other"]
+    run_graph(config, graph, [trace], CpuEngine(), shared=shared.of("first"))
+    assert list(shared.of("second").known()) == ["by_name"]
+    assert shared.of("second").asked() == set()
+    assert shared.of("other").known() == {}
 
 
 def test_what_is_held_keeps_the_order_that_its_stage_defines(trace):
@@ -130,7 +131,7 @@ def test_reports_of_all_tools_are_those_of_each():
 
 
 def test_a_held_row_is_not_lost_where_a_tool_needs_nothing_else(trace):
-    rows, counts, _ = run_all(graphs_of(FIRST, FIRST), trace, [["top"], ["top"]])
-    assert counts == [1, 0]
+    rows, counts = run_all(FIRST, FIRST, trace=trace)
+    assert counts == {0: 1, 1: 0}
     assert_frame_equal(rows[0]["top"], rows[1]["top"])
     assert isinstance(rows[1]["top"], pl.DataFrame)
