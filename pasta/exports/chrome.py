@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -180,15 +181,21 @@ def _arguments(table: str, rows: pl.DataFrame) -> pl.Expr:
             found[axis] = text("[", x, ",", y, ",", z, "]")
     if table == "span":
         inputs = pl.col("input_shapes")
-        shapes = rows.select(pl.when(inputs.list.len() > 0).then(inputs.list.join(";")))
+        shapes = rows.select(pl.when(inputs.list.len() > 0).then(inputs.list.join("\n")))
         found["Input Dims"] = pl.lit(
             mapped(shapes.to_series(), _dimensions, pl.String, unknown=None)
         )
     return members(found)
 
 
-def _dimensions(shapes: str | None) -> str | None:
-    if shapes is None:
+def _dimensions(inputs: str | None) -> str | None:
+    """Return the shapes of inputs as the profiler writes them, of lists of tensors as lists."""
+    if inputs is None:
         return None
-    sizes = [[int(n) for n in shape.split("x") if n.isdecimal()] for shape in shapes.split(";")]
-    return msgspec.json.encode(sizes).decode()
+    return msgspec.json.encode([_shape(text) for text in inputs.split("\n")]).decode()
+
+
+def _shape(text: str) -> list[Any]:
+    if ";" in text:
+        return [_shape(part) for part in text.split(";")]
+    return [int(size) for size in text.split("x") if size.isdecimal()]

@@ -225,10 +225,10 @@ def _texts(table: str, rows: pl.DataFrame) -> list[tuple[str, pl.Series, Callabl
         return [(a, rows.select(size).to_series(), str) for a, size in sizes.items()]
     if table == "span":
         inputs = pl.col("input_shapes")
-        shapes = pl.when(inputs.list.len() > 0).then(inputs.list.join(";"))
+        shapes = pl.when(inputs.list.len() > 0).then(inputs.list.join("\n"))
         return [("shapes", rows.select(shapes).to_series(), _shapes)]
     return []
 
 
-def _shapes(joined_shapes: str) -> str:
-    return "; ".join(shape or "-" for shape in joined_shapes.split(";"))
+def _shapes(inputs: str) -> str:
+    return "; ".join(shape or "-" for shape in inputs.split("\n"))

@@ -75,7 +75,7 @@ def test_import_gives_back_spans_calls_and_kernels(tmp_path_factory, rows):
 def test_arguments_are_those_of_the_profiler(tmp_path):
     rows = {
         "span": [{"tid": 8, "ts": BASE, "dur": 9, "name": "aten::add", "level": "operator",
-                  "span_id": 1, "external_id": 3, "input_shapes": ["2x3", ""]}],
+                  "span_id": 1, "external_id": 3, "input_shapes": ["2x3", "", "4;5x6"]}],
         "kernel": [{"device": 0, "context": 1, "stream": 3, "ts": BASE, "dur": 1, "name": "k",
                     "correlation": 4, "external_id": 3, "grid_x": 1, "grid_y": 2, "grid_z": 3}],
         "copy": [{"device": 0, "context": 1, "stream": 3, "ts": BASE + 1, "dur": 1, "kind": kind,
@@ -84,7 +84,10 @@ def test_arguments_are_those_of_the_profiler(tmp_path):
     api.export(trace_of(tmp_path / "t", rows), "chrome", tmp_path / "out")
     events = json.loads((tmp_path / "out").read_bytes())["traceEvents"]
     slices = {event["name"]: event for event in events if event["ph"] == "X"}
-    assert slices["aten::add"]["args"] == {"External id": 3, "Input Dims": [[2, 3], []]}
+    assert slices["aten::add"]["args"] == {
+        "External id": 3,
+        "Input Dims": [[2, 3], [], [[4], [5, 6]]],
+    }
     device = {"device": 0, "context": 1, "stream": 3}
     assert slices["k"]["args"] == {"correlation": 4, "External id": 3, **device, "grid": [1, 2, 3]}
     assert slices["Memcpy HtoD"]["args"] == {"correlation": 5, "bytes": 64, **device}

@@ -85,7 +85,7 @@ def test_processes_threads_and_counters_are_named(tmp_path):
         "process": [{"pid": 7, "command": "train <b>"}],
         "thread": [{"pid": 7, "tid": 8, "name": "main"}],
         "span": [{"pid": 7, "tid": 8, "ts": BASE, "dur": 9, "name": "f", "level": "step",
-                  "span_id": 1, "parent_id": 0, "external_id": 3, "input_shapes": ["2x3", "", "4"]}],
+                  "span_id": 1, "parent_id": 0, "external_id": 3, "input_shapes": ["2x3", "", "4;5"]}],
         "memory": [
             {**memory, "ts": BASE + 1, "event": "allocate"},
             {**memory, "ts": BASE + 2, "event": "allocate", "address": 4096, "bytes": 100},
@@ -97,7 +97,10 @@ def test_processes_threads_and_counters_are_named(tmp_path):
     counted, found = exported(tmp_path, rows)
     (piece,) = found.slices
     assert (found.process(piece.track), found.name(piece.track)) == ("train <b>", "main")
-    assert (piece.category, piece.arguments) == ("step", {"external_id": 3, "shapes": "2x3; -; 4"})
+    assert (piece.category, piece.arguments) == (
+        "step",
+        {"external_id": 3, "shapes": "2x3; -; 4;5"},
+    )
     assert [(found.name(track), ts - BASE, value) for track, ts, value in found.counters] == [
         ("GPU 0 live bytes (device)", 1, 512),
         ("GPU 0 live bytes (device)", 2, 612),
