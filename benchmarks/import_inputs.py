@@ -566,10 +566,12 @@ def make_speedscope_evented(path: Path, size: int, seed: int) -> None:
             kinds = [("O", frame) for frame in opened] + [
                 ("C", frame) for frame in reversed(opened)
             ]
+            events = []
             for kind, frame in kinds:
                 at += 3
-                yield comma + _text({"type": kind, "frame": frame, "at": at / 10})
-                comma = b","
+                events.append(_text({"type": kind, "frame": frame, "at": at / 10}))
+            yield comma + b",".join(events)
+            comma = b","
 
     write_until(path, size, pieces(), b"]}]}")
 
