@@ -93,7 +93,8 @@ def managed_memory(
         raise ConfigError("memory", f"must be 0 or more bytes, got {memory}")
     if not oversubscription > 0:
         raise ConfigError("oversubscription", f"must be above 0, got {oversubscription}")
-    known = uses.filter(pl.col("address") < _BEYOND, pl.col("bytes").is_between(1, _LARGEST))
+    counts = (pl.col("address") < _BEYOND) & pl.col("bytes").is_between(1, _LARGEST)
+    known = uses if bool(mask(uses, counts).all()) else uses.filter(counts)
     keys, (steps,) = number_groups([*by, policy, *order], known)
     _, (devices,) = number_groups(by, known)
     _, (groups,) = number_groups([*by, policy], known)
