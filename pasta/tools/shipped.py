@@ -27,8 +27,8 @@ def config_folder() -> Path:
 
 
 def shipped_tools() -> dict[str, Path]:
-    """Return the YAML file of each shipped tool by name, sorted."""
-    return {path.stem: path for path in sorted(config_folder().rglob("*.yaml"))}
+    """Return the YAML file of each shipped tool by name, sorted; `parts` has graphs that they include."""
+    return {path.stem: path for path in sorted(config_folder().glob("*.yaml"))}
 
 
 def find_config(name: str) -> Path:

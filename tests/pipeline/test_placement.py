@@ -93,7 +93,7 @@ def test_device_time_runs_by_rank_up_to_its_sums():
 
 
 @pytest.mark.parametrize(("tool", "shipped", "combined"), [
-    ("operator_time", {"paths"}, {"executed", "ended"}),
+    ("operator_time", {"launched.of.paths"}, {"launched.executed", "launched.ended"}),
     ("working_set", {"table", "missed"}, {"largest", "by_name"}),
     ("kernel_frequency", set(), {"by_name"}),
 ])  # fmt: skip

@@ -1,0 +1,46 @@
+"""Tools and the parts that they include are short files, and every part serves a tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pasta import api
+from pasta.pipeline.config import load_config
+from pasta.tools.shipped import config_folder, shipped_tools
+
+MOST_LINES = 40
+STILL_LONGER = {
+    "hot_memory",
+    "kernel_memory",
+    "reuse",
+    "reuse_pairs",
+    "sector_heatmap",
+    "touch_from_access",
+    "working_set",
+}
+FILES = sorted(config_folder().rglob("*.yaml"))
+PARTS = [path for path in FILES if path.parent.name == "parts"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_are_short(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MOST_LINES or path.stem in STILL_LONGER
+
+
+def included_by(path: Path) -> set[Path]:
+    folder, shipped = path.parent, shipped_tools()
+    names = [included.tool for included in load_config(path).include.values()]
+    return {shipped.get(name, folder / name) for name in names}
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda path: path.stem)
+def test_parts_are_no_tools_but_serve_one(part):
+    config = load_config(part)
+    assert config.name == part.stem
+    assert config.report == ()
+    assert part.stem not in shipped_tools()
+    assert any(part in included_by(path) for path in FILES)
+    api.check(str(part))
