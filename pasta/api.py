@@ -34,8 +34,8 @@ from pasta.tools.shipped import (
     find_trace,
     load_included,
     load_tool,
-    passed_over,
     shipped_tools,
+    which_ran,
 )
 from pasta.trace import Trace
 from pasta.trace_sql import query_trace
@@ -154,7 +154,7 @@ def run_tool(
     config, graph = check(tool, parameters)
     sources, notes = _sources(trace, runs or {})
     folder = None if out is None else _output_folder(Path(out))
-    asked = _Asked(tool, config, graph, sources, [*_which_ran(tool), *notes])
+    asked = _Asked(tool, config, graph, sources, [*which_ran(tool), *notes])
     try:
         report, tables = _answer(asked, _engine(engine, options), outputs=folder is not None)
     except TraceError as error:
@@ -197,11 +197,6 @@ def _answer(
     except pl.exceptions.PolarsError as error:
         raise EngineError(f"{asked.tool}: {' '.join(str(error).split())}") from error
     return report, tables
-
-
-def _which_ran(tool: str) -> list[str]:
-    own = passed_over(tool)
-    return [f"this tool ships with pasta; to run {own} here, name it as ./{own}"] if own else []
 
 
 def report(

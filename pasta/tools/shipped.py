@@ -54,15 +54,14 @@ def find_config(name: str) -> Path:
     raise ConfigError("", f"no such file or shipped tool '{name}'.{hint}")
 
 
-def passed_over(name: str) -> Path | None:
-    """Return the file of the current folder that `name` would mean if no such tool shipped.
-
-    `None`: there is no such file, or it is that tool's own.
-    """
+def which_ran(name: str) -> list[str]:
+    """Return a remark where `name` means a shipped tool and another file here could be meant too."""
     local = _local_tool(name)
     if local is None or name not in shipped_tools():
-        return None
-    return local if local.read_bytes() != shipped_tools()[name].read_bytes() else None
+        return []
+    if local.read_bytes() == shipped_tools()[name].read_bytes():
+        return []
+    return [f"this tool ships with pasta; to run {local} here, name it as ./{local}"]
 
 
 def _local_tool(name: str) -> Path | None:
