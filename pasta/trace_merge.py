@@ -44,8 +44,8 @@ def merge(folder: Path, table: str, transform: Transform | None) -> int:
     parts = part_files(folder)
     columns = arrow_schema(table).names
     sorted_files = _SortedFiles(folder, table)
-    for rows in ahead(_slices([open_part(part) for part in parts], table)):
-        frame = rows if transform is None else transform(rows)
+    slices = ahead(_slices([open_part(part) for part in parts], table))
+    for frame in slices if transform is None else ahead(map(transform, slices)):
         sorted_files.append(frame.select(columns))
     sorted_files.close()
     for part in parts:

@@ -175,15 +175,10 @@ class PartWriter:
         self.flush()
         changed = transforms or {}
 
-        def sort(table: str) -> tuple[str, int]:
-            return table, merge(self.folder / table, table, changed.get(table))
-
-        chosen = self._open if only is None else self._open.keys() & set(only)
-        tables = sorted(chosen, key=self.rows.__getitem__, reverse=True)
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            self.rows.update(pool.map(sort, tables))
-        for table in tables:
-            del self._open[table]
+        for table in list(self._open):
+            if only is None or table in only:
+                self.rows[table] = merge(self.folder / table, table, changed.get(table))
+                del self._open[table]
 
 
 class _RollingFile:
