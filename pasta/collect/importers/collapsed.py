@@ -29,7 +29,7 @@ class Collapsed:
     """Reads one stack and its count from each line; there are no times."""
 
     format = "collapsed stacks"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

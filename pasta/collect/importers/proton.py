@@ -55,7 +55,7 @@ class Proton:
     """Reads each metric of each frame as one sample of that call path."""
 
     format = "Triton Proton (hatchet JSON)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -58,7 +58,7 @@ class TorchMemoryTimeline:
     """Imports one timeline, which is of one device of one process and names neither."""
 
     format = "PyTorch memory timeline (JSON)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -73,7 +73,7 @@ class TritonLog:
     """Reads launches as kernels without times, and compilations as spans."""
 
     format = "Triton log (tritonparse)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

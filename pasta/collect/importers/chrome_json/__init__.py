@@ -29,7 +29,7 @@ class ChromeJson:
     """Reads a file of any number of processes; what PyTorch's profiler writes goes to Kineto's."""
 
     format = "Chrome trace (JSON)"
-    version = 1
+    version = 2
     general = True
 
     def recognises(self, source: Source) -> bool:

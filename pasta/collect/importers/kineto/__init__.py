@@ -31,7 +31,7 @@ class Kineto:
     """
 
     format = "PyTorch profiler (Kineto JSON)"
-    version = 1
+    version = 2
     general = False
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:

@@ -29,7 +29,7 @@ class Mapped:
     """
 
     format = "a table with a map of its columns"
-    version = 1
+    version = 2
     general = True
 
     def __init__(self, column_map: ColumnMap) -> None:

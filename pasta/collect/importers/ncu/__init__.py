@@ -33,7 +33,7 @@ class NcuCsv:
     """Reads launches and their counters."""
 
     format = "Nsight Compute's raw page (CSV)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

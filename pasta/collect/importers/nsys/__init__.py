@@ -19,7 +19,7 @@ class NsightSystems:
     """Imports one export, with all processes and devices that it is of; a report is exported first."""
 
     format = "Nsight Systems (SQLite, Arrow or Parquet export)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -20,7 +20,7 @@ class PerfScript:
     """Reads samples with their call stacks, and what perf records of processes and switches."""
 
     format = "Linux perf (perf script)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -38,7 +38,7 @@ class Perfetto:
     """Imports tracks of all processes: slices, counters and the work of GPUs."""
 
     format = "Perfetto trace (protobuf)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -32,7 +32,7 @@ class RocprofComputeCsv:
     """Imports the counters of one run."""
 
     format = "rocprofiler-compute's counters (CSV)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -21,7 +21,7 @@ class Speedscope:
     """Reads the profiles of a file: sampled ones as samples, evented ones as spans."""
 
     format = "speedscope (JSON)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -23,7 +23,7 @@ class TorchExecution:
     """Adds shapes and touched storages to the operators that a Kineto file has times of."""
 
     format = "PyTorch execution trace (JSON)"
-    version = 1
+    version = 2
     general = False
     completes = "kineto"
 

@@ -45,7 +45,7 @@ class TorchMemory:
     """Imports one snapshot; all its rows are of process 0, as it names none."""
 
     format = "PyTorch memory snapshot (pickle)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -25,7 +25,7 @@ class XPlane:
     """Imports the planes of one host: its threads, and the devices that it drives."""
 
     format = "XLA profile (xplane.pb)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -30,7 +30,7 @@ class Rocpd:
     """Imports rocprofv3's database: schema 3, and schema 4 with tracks."""
 
     format = "rocpd (SQLite of rocprofv3)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:
@@ -47,7 +47,7 @@ class Rpd:
     """Imports the older RPD files: schema version 2."""
 
     format = "RPD (SQLite of rocmProfileData)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:
@@ -64,7 +64,7 @@ class RocprofComputeDatabase:
     """Imports rocprofiler-compute's database of counters."""
 
     format = "rocprofiler-compute (SQLite)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:

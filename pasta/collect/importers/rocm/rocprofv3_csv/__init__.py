@@ -43,7 +43,7 @@ class Rocprofv3Csv:
     """Imports the files of one process, given one by one or as their folder."""
 
     format = "rocprofv3 (CSV)"
-    version = 1
+    version = 2
     general = False
 
     def recognises(self, source: Source) -> bool:
