@@ -10,7 +10,7 @@ belong together, out of nothing. `time` imports each file, or all files of a fol
 each time in a new process, from start to finished Parquet, in turn; medians are printed. Memory is the
 largest sum of resident sizes over the process and its children. Needs Linux.
 
-A format is added by a function in `ENLARGE`, or in `MAKE` of `import_inputs.py`.
+A format is added by a function in `ENLARGE`, or in `MAKE` of `import_inputs`.
 """
 
 from __future__ import annotations
