@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,23 @@ class InputConfig:
 
 @dataclass(frozen=True)
 class ParameterConfig:
-    """A value that `--set` may change."""
+    """A value that `--set` may change, not below `least` where that is given."""
 
     kind: str
     default: Any
     about: str
+    least: int | float | None = None
+
+    def read(self, value: Any, path: str) -> Any:
+        """Return a value given for it, in its own units.
+
+        Raises:
+            ConfigError: it is of another type, or below `least`.
+        """
+        found = parameter_value(value, self.kind, path)
+        if self.least is not None and found < self.least:
+            raise ConfigError(path, f"must be {self.least} or more, got {value}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -168,15 +180,19 @@ def _parameter(value: Any, path: str) -> ParameterConfig:
     if path.removeprefix("parameters.") in _RESERVED:
         raise ConfigError(path, f"a parameter may not be called {', '.join(sorted(_RESERVED))}")
     options = _mapping(value, path)
-    _known_keys(options, {"type", "default", "about"}, path)
+    _known_keys(options, {"type", "default", "about", "least"}, path)
     kind = _text(options.get("type"), f"{path}.type")
     if kind not in PARAMETER_TYPES:
         hint = did_you_mean(kind, PARAMETER_TYPES)
         raise ConfigError(f"{path}.type", f"no parameter type '{kind}'.{hint}")
     if "default" not in options:
         raise ConfigError(path, "needs a default")
-    default = parameter_value(options["default"], kind, f"{path}.default")
-    return ParameterConfig(kind, default, _text(options.get("about", ""), f"{path}.about"))
+    least = options.get("least")
+    if least is not None and (kind in {"string", "bool"} or type(least) not in {int, float}):
+        raise ConfigError(f"{path}.least", "expected a number, for a parameter that is a number")
+    about = _text(options.get("about", ""), f"{path}.about")
+    parameter = ParameterConfig(kind, None, about, least)
+    return replace(parameter, default=parameter.read(options["default"], f"{path}.default"))
 
 
 def _stage(value: Any, path: str) -> StageConfig:

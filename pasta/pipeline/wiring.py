@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pasta.errors import ConfigError, PastaError, did_you_mean
-from pasta.pipeline.arguments import bind, coerce, parameter_value
+from pasta.pipeline.arguments import bind, coerce
 from pasta.pipeline.config import StageConfig, ToolConfig
 from pasta.pipeline.graph import Graph, Node
 from pasta.pipeline.stage import STAGES, Stage
@@ -105,8 +105,7 @@ def _parameters(config: ToolConfig, settings: Mapping[str, Any]) -> dict[str, An
                 f"parameters.{name}",
                 f"tool '{config.name}' has no such parameter.{did_you_mean(name, values)}",
             )
-        kind = config.parameters[name].kind
-        values[name] = parameter_value(value, kind, f"parameters.{name}")
+        values[name] = config.parameters[name].read(value, f"parameters.{name}")
     return values
 
 

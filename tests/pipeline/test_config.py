@@ -54,6 +54,12 @@ def test_reads_everything():
         ("optional: true", "optional: 1", "inputs.copies.optional: expected true or false"),
         ("type: int", "type: integer", "parameters.top.type: no parameter type 'integer'"),
         ("default: 20", "default: many", "parameters.top.default: expected int, got 'many'"),
+        (
+            "default: 20",
+            "default: 20, least: 21",
+            "parameters.top.default: must be 21 or more, got 20",
+        ),
+        ("default: 20", "default: 20, least: one", "parameters.top.least: expected a number"),
         ("default: 10ms", "default: 10 parsecs", "parameters.window.default: expected a duration"),
         ("use: filter, from: kernels,", "use: filter,", "stages.named.from: needs the name"),
         ("use: filter, ", "", "stages.named.use: is missing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pasta
+from pasta.errors import ConfigError
 
 MIB = 1 << 20
 BASE = 64 << 30
@@ -163,3 +164,10 @@ def test_nothing_touched(make_trace):
     report = pasta.run("uvm_simulate", trace=trace)
     assert report.tables["policies"].height == 0
     assert report.findings == []
+
+
+@pytest.mark.parametrize(("name", "value", "least"), [("bandwidth", 0, 1), ("fault_ns", -1, 0)])
+def test_costs_that_make_no_sense_are_refused(make_trace, name, value, least):
+    message = rf"^uvm_simulate: parameters\.{name}: must be {least} or more, got {value}"
+    with pytest.raises(ConfigError, match=message):
+        pasta.run("uvm_simulate", trace=make_trace(**TABLES), **{name: value})
