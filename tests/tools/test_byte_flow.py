@@ -131,7 +131,11 @@ def test_operators_and_steps():
     report = run(touches, memory, kernels=[], spans=spans)
     assert pairs(report) == [("a", "b", 9, 9, 9), ("a", "c", 9, 0, 0)]
     assert pairs(run(touches, memory, kernels=[], spans=spans, step=1)) == [("a", "c", 9, 0, 0)]
-    assert pairs(run(touches, memory, kernels=[], spans=spans, step=7)) == []
+    nothing = run(touches, memory, kernels=[], spans=spans, step=7)
+    assert pairs(nothing) == []
+    assert nothing.findings == [
+        "no launch or operator of step 7 is known to have read or written anything"
+    ]
 
 
 def test_processes_do_not_read_each_other():

@@ -43,6 +43,13 @@ def test_one_step(make_trace):
     trace = make_trace(memory=memory, span=steps(2))
     report = pasta.run("memory_by_parallelism", trace=trace, step=1)
     assert report.tables["devices"]["peak_bytes"].to_list() == [110]
+    assert not any("is known" in finding for finding in report.findings)
+
+
+def test_a_step_that_is_not_there(make_trace):
+    trace = make_trace(memory=life(20, 30, 1, 900), span=steps(2))
+    report = pasta.run("memory_by_parallelism", trace=trace, step=7)
+    assert report.findings == ["no allocation or release of device memory is known of step 7"]
 
 
 def test_the_difference_of_two_runs(make_trace):
