@@ -31,6 +31,7 @@ def test_the_peak_is_split_by_kind(make_trace):
     }
     assert sum(split["share"]) == pytest.approx(1)
     assert any("kept workspace" in finding for finding in report.findings)
+    assert "bound what libraries keep would save up to 1.07 KiB, in 2 objects" in report.findings
 
 
 def test_savings_name_what_is_not_needed(make_trace):
@@ -39,6 +40,7 @@ def test_savings_name_what_is_not_needed(make_trace):
     rows += [*life(113, 145, 4, 1000), *life(122, 145, 5, 2000)]
     operator = {"tid": 1, "level": "operator", "span_id": 90, "name": "aten::gelu", "ts": 121, "dur": 3}  # fmt: skip
     report = pasta.run("memory_savings", trace=make_trace(memory=rows, span=[*steps(), operator]))
+    assert "set to none before the forward pass: saves up to 200 B" in "\n".join(report.findings)
     assert dict(report.tables["savings"].select("advice", "saves_bytes").rows()) == {
         "set to none before the forward pass": 200,
         "offload: only the optimizer uses it": 400,
