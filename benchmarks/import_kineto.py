@@ -22,6 +22,8 @@ _IMPORT = """
 import json, sys, time
 from pathlib import Path
 started = time.perf_counter()
+from pasta.arrow_memory import take_from_c_library
+take_from_c_library()  # as the command does
 from pasta.collect.importing import import_trace
 report = import_trace([Path(sys.argv[1])], Path(sys.argv[2]))
 rows = sum(n for table, n in report.rows.items() if table not in ("process", "thread", "device", "loss"))

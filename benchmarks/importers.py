@@ -36,6 +36,8 @@ _IMPORT = """
 import json, os, sys, time
 from pathlib import Path
 started = time.perf_counter()
+from pasta.arrow_memory import take_from_c_library
+take_from_c_library()  # as the command does
 from pasta.collect.importing import import_trace
 path = Path(sys.argv[1])
 files = sorted(path.iterdir()) if path.is_dir() else [path]

@@ -306,6 +306,9 @@ def import_command(
     align: bool,
 ) -> None:
     """Make a trace from FILES of other tools, plain, gzip or in archives, one for each rank."""
+    from pasta.arrow_memory import take_from_c_library
+
+    take_from_c_library()
     from pasta import api
 
     with _Progress() as progress:

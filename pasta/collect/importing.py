@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import polars as pl
-import pyarrow as pa
 
 from pasta.collect.column_map import read_column_map
 from pasta.collect.completing import Part, part_of, rank_in_name
@@ -120,18 +118,6 @@ def _scratch_beside(out: Path) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent)
     except OSError as error:
         raise TraceError(f"{out}: cannot be made ({error.strerror}); choose another -o") from error
-
-
-@contextlib.contextmanager
-def _thrifty_memory() -> Iterator[None]:
-    """Let Arrow allocate by jemalloc where it can: its own default keeps 100 MB more for threads."""
-    before = pa.default_memory_pool()
-    if "jemalloc" in pa.supported_memory_backends():
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
 
 
 def _align(report: ImportReport, out: Path) -> Path:
