@@ -136,8 +136,8 @@ class RocmRows:
         wanted = pa.array(communicates, pa.bool_()).take(names.indices)
         told = pa.array([operation_of_kernel(name) for name in distinct], pa.string())
         operations = told.take(names.indices).filter(wanted)
-        chosen = kernels.filter(wanted)
-        same = ("pid", "device", "ts", "dur", "launch_id", "correlation", "stream")
+        same = ["pid", "device", "ts", "dur", "launch_id", "correlation", "stream"]
+        chosen = kernels.select(same).filter(wanted)
         unknown = pa.repeat("", len(operations))
         rows = {
             **{name: chosen[name].combine_chunks() for name in same},
