@@ -9,6 +9,7 @@ import polars as pl
 from pasta.errors import PastaError
 from pasta.trace import Trace
 
+_CHANGES = frozenset({"alter", "create", "delete", "drop", "insert", "truncate", "update"})
 _WRITERS = {".parquet": "write_parquet", ".csv": "write_csv", ".arrow": "write_ipc"}
 
 
@@ -20,8 +21,11 @@ def query_trace(trace: Trace, query: str) -> pl.DataFrame:
         query: SQL as Polars understands it.
 
     Raises:
-        PastaError: the query is wrong.
+        PastaError: the query is wrong, or would change the trace.
     """
+    first = query.split(maxsplit=1)[:1]
+    if first and first[0].lower() in _CHANGES:
+        raise PastaError(f"the query begins with {first[0]}, but a trace is only read; use SELECT")
     tables = {table: trace.scan(table) for table in trace.tables()}
     try:
         with pl.SQLContext(tables, eager=False) as context:

@@ -38,6 +38,8 @@ def test_tables_join(make_trace: TraceMaker) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
+        ("drop table kernel", "begins with drop, but a trace is only read"),
+        ("  DELETE from kernel", "begins with DELETE, but a trace is only read"),
         ("select * from kernle", "'kernle' was not found; tables: kernel"),
         ("selct", "the query fails"),
         ("select nmae from kernel", "nmae"),
