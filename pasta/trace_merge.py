@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 from pasta.ahead import ahead
 from pasta.errors import TraceError
 from pasta.schema import TABLES, arrow_schema
-from pasta.trace_parts import Part, known_times, open_part, parquet_writer, part_files
+from pasta.trace_parts import LATEST, Part, known_times, open_part, parquet_writer, part_files
 
 ROW_GROUP_ROWS = 1 << 17
 FILE_ROWS = 1 << 20
 SLICE_ROWS = 1 << 16
 _SAMPLE_ROWS = 128
 _HELD_BYTES = 1 << 25
-_EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
+_EARLIEST = -(1 << 63)
 
 Transform = Callable[[pl.DataFrame], pl.DataFrame]
 """Applied to a table when it is finished, slice after slice in order of `ts`."""
@@ -165,7 +165,7 @@ class _Batches:
             self._rows += len(times)
             self._first.append(int(times[0]))
             self._last.append(int(times[-1]))
-            self._samples.append(times[times < _LATEST][::_SAMPLE_ROWS])
+            self._samples.append(times[times < LATEST][::_SAMPLE_ROWS])
         self._read: OrderedDict[int, pa.Table] = OrderedDict()
 
     def cuts(self) -> list[int]:

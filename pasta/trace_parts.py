@@ -20,7 +20,8 @@ from pasta.schema import arrow_schema
 
 _ARROW = ".arrow"
 _PARQUET = ".parquet"
-_LATEST = (1 << 63) - 1
+LATEST = (1 << 63) - 1
+"""The time that stands for none: later than all others."""
 
 
 def part_name(number: int, *, readable: bool) -> str:
@@ -144,4 +145,4 @@ def sorted_batch(pending: Sequence[pa.Table]) -> pa.RecordBatch:
 
 def known_times(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     """Return times in which rows without one are later than all others."""
-    return cast("NDArray[np.int64]", column.fill_null(pa.scalar(_LATEST, pa.int64())).to_numpy())
+    return cast("NDArray[np.int64]", column.fill_null(pa.scalar(LATEST, pa.int64())).to_numpy())

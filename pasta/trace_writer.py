@@ -174,7 +174,6 @@ class PartWriter:
         """
         self.flush()
         changed = transforms or {}
-
         for table in list(self._open):
             if only is None or table in only:
                 self.rows[table] = merge(self.folder / table, table, changed.get(table))

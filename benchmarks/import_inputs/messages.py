@@ -7,28 +7,22 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from pasta.exports.wire import bytes_field, number_field, text_field, varint
+
 from .writing import NAMES, START_NS, write_until
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
 
 
 def _message(*pairs: tuple[int, int | str | bytes | float]) -> bytes:
     found = []
     for number, value in pairs:
         if isinstance(value, int):
-            found.append(_varint(number << 3) + _varint(value))
+            found.append(number_field(number, value))
         elif isinstance(value, float):
-            found.append(_varint(number << 3 | 1) + struct.pack("<d", value))
+            found.append(varint(number << 3 | 1) + struct.pack("<d", value))
+        elif isinstance(value, str):
+            found.append(text_field(number, value))
         else:
-            data = value.encode() if isinstance(value, str) else value
-            found.append(_varint(number << 3 | 2) + _varint(len(data)) + data)
+            found.append(bytes_field(number, value))
     return b"".join(found)
 
 
@@ -87,9 +81,9 @@ def make_xplane(path: Path, size: int, seed: int) -> None:
                 events.append(_message((4, event)))
                 held += len(events[-1])
             content = _message((1, 13), (2, line), (3, START_NS)) + b"".join(events)
-            head = _message((2, plane)) + _varint(3 << 3 | 2) + _varint(len(content))
+            head = _message((2, plane)) + varint(3 << 3 | 2) + varint(len(content))
             rest = _message(*metadata)
-            file.write(_varint(1 << 3 | 2) + _varint(len(head) + len(content) + len(rest)))
+            file.write(varint(1 << 3 | 2) + varint(len(head) + len(content) + len(rest)))
             file.writelines((head, content, rest))
         file.write(_message((4, "here")))
 
