@@ -171,3 +171,10 @@ def test_costs_that_make_no_sense_are_refused(make_trace, name, value, least):
     message = rf"^uvm_simulate: parameters\.{name}: must be {least} or more, got {value}"
     with pytest.raises(ConfigError, match=message):
         pasta.run("uvm_simulate", trace=make_trace(**TABLES), **{name: value})
+
+
+@pytest.mark.parametrize(("mebibytes", "fits"), [(2, False), (1024, True)])
+def test_no_gain_is_told_where_everything_fits(make_trace, mebibytes, fits):
+    report = pasta.run("uvm_simulate", trace=make_trace(**TABLES), memory=mebibytes * MIB)
+    assert any(found.startswith("all that is used fits") for found in report.findings) == fits
+    assert any("times the time of no advice" in found for found in report.findings) != fits
