@@ -5,7 +5,7 @@
 PROGRAM is a Python file with the classes `EncoderLayer` and `ConvBlock`. Every run is a process of its
 own, which does its iterations of inference, then of training, and waits for the device after each. The
 variants take turns, each round in another order; a ratio is to the run without a collector in the
-same round.
+same round. What each round measured goes to stderr when it ends.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def main() -> None:
         turn = number % len(variants)
         for variant in variants[turn:] + variants[:turn]:
             medians[variant].append(_run(variant, arguments.program))
+        print({name: runs[-1] for name, runs in medians.items()}, file=sys.stderr, flush=True)
     _print(medians)
 
 
