@@ -58,9 +58,9 @@ KERNEL shared_memory(float *to) {
 
 KERNEL local_memory(const int *from, int *to) {
     volatile int own[2];
-    int place = from[INDEX] & 1;
-    own[place] = 5;
-    to[INDEX] = own[place];
+    int value = from[INDEX];
+    own[value & 1] = 5;
+    to[INDEX] = own[value >> 1 & 1]; /* a place of its own, or the compiler knows what it reads */
 }
 
 KERNEL async_copy(const float4 *from, float4 *to) {

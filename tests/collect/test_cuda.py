@@ -99,4 +99,4 @@ def test_kernels_copies_and_calls_of_a_plain_program(tmp_path):
     assert (launches["ts"].min() or 0) < (kernels["ts"].min() or 0)
     memory = opened.scan("memory").filter(pl.col("bytes") == 4096, pl.col("space") == "device")
     assert memory.group_by("object_id").len().collect()["len"].to_list() == [2, 2, 2]
-    assert opened.scan("device").collect()["vendor"].to_list() == ["nvidia"]
+    assert opened.scan("device").collect()["vendor"].unique().to_list() == ["nvidia"]

@@ -12,6 +12,9 @@
 
 namespace pasta {
 
+/* SANITIZER_INSTRUCTION_TMA_LOAD, which headers before 13.4 lack; a library that lacks it refuses the patch. */
+constexpr auto TENSOR_LOAD = static_cast<Sanitizer_InstructionId>(43);
+
 using WantedPatches = std::vector<std::pair<Sanitizer_InstructionId, std::string>>;
 
 inline void add_event_patches(WantedPatches &wanted) {
@@ -43,7 +46,7 @@ inline WantedPatches wanted_patches(const MemoryOptions &options) {
         {SANITIZER_INSTRUCTION_BULK_COPY_GLOBAL_TO_SHARED, level + "bulk_load"},
         {SANITIZER_INSTRUCTION_BULK_COPY_SHARED_TO_GLOBAL, level + "bulk_store"},
         {SANITIZER_INSTRUCTION_BULK_REDUCTION_SHARED_TO_GLOBAL, level + "bulk_reduction"},
-        {SANITIZER_INSTRUCTION_TMA_LOAD, level + "tensor_load"},
+        {TENSOR_LOAD, level + "tensor_load"},
     };
     if (options.every_space) {
         wanted.emplace_back(SANITIZER_INSTRUCTION_SHARED_MEMORY_ACCESS, level + "shared");

@@ -153,8 +153,9 @@ template <class Does> DEVICE void mark(Slot *slot, uint64_t address, Kind kind, 
 }
 
 /* Touch one address a lane, none across granules. */
-template <class Does> DEVICE void touch(Slot *slot, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
-    uint32_t active = __activemask(), lane = lane_of_warp();
+template <class Does>
+DEVICE void touch(Slot *slot, uint32_t active, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
+    uint32_t lane = lane_of_warp();
     if (leads(active, lane)) count_global<Does>(slot, pc, kind, bytes, __popc(active));
     uint32_t same = __match_any_sync(active, address >> slot->granule_shift);
     if (leads(same, lane)) mark<Does>(slot, address, kind, __popc(same));
@@ -223,12 +224,12 @@ DEVICE uint64_t take_record(Slot *slot, uint32_t accesses) {
 }
 
 /* Record one access of each active lane; those whose addresses are far apart in records of their own. */
-DEVICE void record(Slot *slot, uint64_t pc, uint32_t what, uint64_t address, uint32_t bytes) {
+DEVICE void record(Slot *slot, uint32_t active, uint64_t pc, uint32_t what, uint64_t address, uint32_t bytes) {
     if (slot->some_blocks) {
         uint64_t block = block_of_grid();
         if (block < slot->first_block || block > slot->last_block) return;
     }
-    uint32_t active = __activemask(), left = active;
+    uint32_t left = active;
     uint64_t request = NO_RECORD; /* the place of the first record of this access */
     do {
         uint64_t base = __shfl_sync(active, address, __ffs(left) - 1);
@@ -249,39 +250,47 @@ DEVICE void record(Slot *slot, uint64_t pc, uint32_t what, uint64_t address, uin
 
 /* --- what patches do: levels `touch` and `counts` without records, level `access` with them --- */
 
-template <class Does> DEVICE void access_global(void *data, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
+template <class Does>
+DEVICE void access_global(void *data, uint32_t active, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
     auto *slot = static_cast<Slot *>(data);
     if (!slot) return;
-    touch<Does>(slot, pc, address, kind, bytes);
-    if (Does::records) record(slot, pc, GLOBAL << 4 | kind, address, bytes);
+    touch<Does>(slot, active, pc, address, kind, bytes);
+    if (Does::records) record(slot, active, pc, GLOBAL << 4 | kind, address, bytes);
 }
 
-template <class Does> DEVICE void access_bulk(void *data, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
+/* An asynchronous copy reads nothing for lanes that fill with zeros. */
+template <class Does> DEVICE void copy_source(void *data, uint32_t active, uint64_t pc, uint64_t source, uint32_t bytes) {
+    uint32_t reading = __ballot_sync(active, source != 0);
+    if (source) access_global<Does>(data, reading, pc, source, READ, bytes);
+}
+
+template <class Does>
+DEVICE void access_bulk(void *data, uint32_t active, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
     auto *slot = static_cast<Slot *>(data);
     if (!slot) return;
     count_bulk<Does>(slot, pc, kind, bytes);
     touch_range<Does>(slot, address, kind, bytes, 1);
-    if (Does::records) record(slot, pc, GLOBAL << 4 | kind, address, bytes);
+    if (Does::records) record(slot, active, pc, GLOBAL << 4 | kind, address, bytes);
 }
 
 template <class Does>
-DEVICE void access_near(void *data, uint64_t pc, Space space, uint64_t address, Kind kind, uint32_t bytes) {
+DEVICE void access_near(void *data, uint32_t active, uint64_t pc, Space space, uint64_t address, Kind kind, uint32_t bytes) {
     auto *slot = static_cast<Slot *>(data);
     if (!slot) return;
-    uint32_t active = __activemask(), lane = lane_of_warp();
-    if (leads(active, lane)) count_near(slot, space, kind, bytes, __popc(active));
-    if (Does::records) record(slot, pc, code_of(space) << 4 | kind, address, bytes);
+    if (leads(active, lane_of_warp())) count_near(slot, space, kind, bytes, __popc(active));
+    if (Does::records) record(slot, active, pc, code_of(space) << 4 | kind, address, bytes);
 }
 
 /* The shared memory at the other end of an asynchronous copy. */
-template <class Does> DEVICE void other_end(void *data, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
+template <class Does>
+DEVICE void other_end(void *data, uint32_t active, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
     auto *slot = static_cast<Slot *>(data);
-    if (slot && slot->every_space) access_near<Does>(data, pc, SHARED, address, kind, bytes);
+    if (slot && slot->every_space) access_near<Does>(data, active, pc, SHARED, address, kind, bytes);
 }
 
-template <class Does> DEVICE void prefetch(void *data, uint64_t pc, uint64_t address) {
+template <class Does> DEVICE void prefetch(void *data, uint32_t active, uint64_t pc, uint64_t address) {
     auto *slot = static_cast<Slot *>(data);
-    if (Does::records && slot) record(slot, pc, GLOBAL << 4 | PREFETCH, address, 0);
+    if (Does::records && slot) record(slot, active, pc, GLOBAL << 4 | PREFETCH, address, 0);
 }
 
 /* --- tensor copies: their size follows from the tensor map, which the host has seen being made --- */
@@ -344,20 +353,25 @@ template <class Does> DEVICE uint32_t touch_box(Slot *slot, const TensorMap *map
     return rows * row_bytes;
 }
 
-template <class Does> DEVICE void load_tensor(void *data, uint64_t pc, uint64_t tensor_map, const Position &at, uint32_t mode) {
+constexpr uint32_t TILED = 0; /* SANITIZER_LOAD_TILED, which older headers lack */
+
+template <class Does>
+DEVICE void load_tensor(void *data, uint32_t active, uint64_t pc, uint64_t tensor_map, const Position &at, uint32_t mode) {
     auto *slot = static_cast<Slot *>(data);
     if (!slot) return;
     const TensorMap *map = find_tensor_map(slot, hash_of_tensor_map(reinterpret_cast<const uint64_t *>(tensor_map)));
-    if (!map || mode != SANITIZER_LOAD_TILED) return add(&slot->totals->unsized_tensor_loads, 1);
+    if (!map || mode != TILED) return add(&slot->totals->unsized_tensor_loads, 1);
     uint32_t bytes = touch_box<Does>(slot, map, at);
     count_bulk<Does>(slot, pc, READ, bytes);
-    if (Does::records) record(slot, pc, GLOBAL << 4 | READ, box_begin(map, at), bytes);
+    if (Does::records) record(slot, active, pc, GLOBAL << 4 | READ, box_begin(map, at), bytes);
 }
 
-/* The patches; the name of each is what it does beside marking, and what it watches. */
+/* The patches; the name of each is what it does beside marking, and what it watches. Which lanes are at
+ * the access is asked where a patch begins: further on, the lanes of a warp need not be together. */
 #define PATCH_THAT(level, Level, name, parameters, does)                                                               \
     PATCH level##_##name parameters {                                                                                  \
         using Does = Level;                                                                                            \
+        uint32_t active = __activemask();                                                                              \
         does;                                                                                                          \
         return SANITIZER_PATCH_SUCCESS;                                                                                \
     }
@@ -370,37 +384,37 @@ template <class Does> DEVICE void load_tensor(void *data, uint64_t pc, uint64_t 
 DEVICE uint64_t number(const void *address) { return reinterpret_cast<uint64_t>(address); }
 
 PATCHES(global, (void *data, uint64_t pc, void *address, uint32_t bytes, uint32_t flags, const void *),
-        if (!(flags & SANITIZER_MEMORY_DEVICE_FLAG_PREFETCH)) access_global<Does>(data, pc, number(address), kind_of(flags), bytes))
+        if (!(flags & SANITIZER_MEMORY_DEVICE_FLAG_PREFETCH)) access_global<Does>(data, active, pc, number(address), kind_of(flags), bytes))
 PATCHES(shared, (void *data, uint64_t pc, void *address, uint32_t bytes, uint32_t flags, const void *),
-        access_near<Does>(data, pc, SHARED, number(address), kind_of(flags), bytes))
+        access_near<Does>(data, active, pc, SHARED, number(address), kind_of(flags), bytes))
 PATCHES(local, (void *data, uint64_t pc, void *address, uint32_t bytes, uint32_t flags, const void *),
-        access_near<Does>(data, pc, LOCAL, number(address), kind_of(flags), bytes))
+        access_near<Does>(data, active, pc, LOCAL, number(address), kind_of(flags), bytes))
 PATCHES(remote_shared, (void *data, uint64_t pc, void *address, uint32_t bytes, uint32_t flags, const void *),
-        access_near<Does>(data, pc, REMOTE_SHARED, number(address), kind_of(flags), bytes))
+        access_near<Does>(data, active, pc, REMOTE_SHARED, number(address), kind_of(flags), bytes))
 /* Each lane gives the address of one row of 16 bytes. */
 PATCHES(matrix, (void *data, uint64_t pc, uint32_t address, uint32_t bytes, uint32_t flags, uint32_t, const void *),
-        access_near<Does>(data, pc, SHARED, address, kind_of(flags), bytes))
+        access_near<Does>(data, active, pc, SHARED, address, kind_of(flags), bytes))
 PATCHES(async_store, (void *data, uint64_t pc, uint32_t address, uint32_t, void *, uint32_t bytes),
-        access_near<Does>(data, pc, REMOTE_SHARED, address, WRITE, bytes))
+        access_near<Does>(data, active, pc, REMOTE_SHARED, address, WRITE, bytes))
 PATCHES(async_reduction, (void *data, uint64_t pc, uint32_t address, uint32_t, uint32_t bytes),
-        access_near<Does>(data, pc, REMOTE_SHARED, address, ATOMIC, bytes))
+        access_near<Does>(data, active, pc, REMOTE_SHARED, address, ATOMIC, bytes))
 PATCHES(async_copy, (void *data, uint64_t pc, void *source, uint32_t target, uint32_t bytes),
-        if (source) access_global<Does>(data, pc, number(source), READ, bytes);
-        other_end<Does>(data, pc, target, WRITE, bytes))
+        copy_source<Does>(data, active, pc, number(source), bytes);
+        other_end<Does>(data, active, pc, target, WRITE, bytes))
 PATCHES(bulk_load, (void *data, uint64_t pc, uint64_t source, uint32_t target, uint32_t, uint32_t size, uint32_t),
-        access_bulk<Does>(data, pc, source, READ, (size & 0xFFFF) * 16);
-        other_end<Does>(data, pc, target, WRITE, (size & 0xFFFF) * 16))
+        access_bulk<Does>(data, active, pc, source, READ, (size & 0xFFFF) * 16);
+        other_end<Does>(data, active, pc, target, WRITE, (size & 0xFFFF) * 16))
 PATCHES(bulk_store, (void *data, uint64_t pc, uint64_t target, uint32_t source, uint32_t size),
-        access_bulk<Does>(data, pc, target, WRITE, (size & 0xFFFF) * 16);
-        other_end<Does>(data, pc, source, READ, (size & 0xFFFF) * 16))
+        access_bulk<Does>(data, active, pc, target, WRITE, (size & 0xFFFF) * 16);
+        other_end<Does>(data, active, pc, source, READ, (size & 0xFFFF) * 16))
 PATCHES(bulk_reduction, (void *data, uint64_t pc, uint64_t target, uint32_t source, uint32_t blocks),
-        access_bulk<Does>(data, pc, target, ATOMIC, blocks * 16);
-        other_end<Does>(data, pc, source, READ, blocks * 16))
+        access_bulk<Does>(data, active, pc, target, ATOMIC, blocks * 16);
+        other_end<Does>(data, active, pc, source, READ, blocks * 16))
 PATCHES(cache_control, (void *data, uint64_t pc, void *address, Sanitizer_CacheControlInstructionKind),
-        prefetch<Does>(data, pc, number(address)))
+        prefetch<Does>(data, active, pc, number(address)))
 PATCHES(tensor_load, (void *data, uint64_t pc, uint64_t map, uint32_t, uint32_t, int32_t at0, int32_t at1, int32_t at2,
                       int32_t at3, int32_t at4, uint32_t, uint32_t, uint32_t, uint32_t mode),
-        load_tensor<Does>(data, pc, map, Position{{at0, at1, at2, at3, at4}}, mode))
+        load_tensor<Does>(data, active, pc, map, Position{{at0, at1, at2, at3, at4}}, mode))
 
 /* --- events: how many threads came by, per instruction --- */
 
