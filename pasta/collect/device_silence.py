@@ -13,8 +13,8 @@ _FATAL = (
 _LEFT_OUT = "rows of kernel"
 """How the receiver's reason begins for kernels whose names were not wanted."""
 NO_KERNEL = (
-    "no kernel was recorded: the program launched none, or a tool among the command's took"
-    " CUDA_INJECTION64_PATH for itself"
+    "no kernel was recorded: the program launched none, a signal ended it before one was complete,"
+    " or a tool among the command's took CUDA_INJECTION64_PATH for itself"
 )
 
 

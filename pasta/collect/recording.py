@@ -49,6 +49,7 @@ _SILENT = (
     "no process of the command imported torch or pasta, or did so under python -I, -E or -S:"
     " nothing was recorded in it"
 )
+_KILLED = "a signal ended the program, which loses of {}: {}"
 _FULL = "the trace has reached its byte limit: recording was switched off"
 
 
@@ -245,6 +246,8 @@ class Reception:
         self._tell_of_devices()
         if first is not None:
             self._append("process", [self._process(first)])
+            if first.exit_code < 0:
+                self._tell_of_kill()
         ranks = self.receiver.finish({first.pid: first.exit_code} if first else {})
         try:
             self._complete_manifest(ended, ranks)
@@ -260,6 +263,12 @@ class Reception:
             self._append_loss(NO_KERNEL, 1)
         elif self._silence.reasons:
             self.warning = self._silence.reasons
+
+    def _tell_of_kill(self) -> None:
+        for name, level in self._chosen.items():
+            loses = COLLECTORS[name].levels[level].loses
+            if loses:
+                self._append_loss(_KILLED.format(name, loses), 1)
 
     def _complete_manifest(self, ended: str, ranks: list[int]) -> None:
         if isinstance(self._trace, SharedTrace):

@@ -92,6 +92,7 @@ def test_however_a_program_ends_what_was_written_stays(out, capfd, ending, ended
     assert done.end.code == exit_code
     assert (trace.info["state"], trace.info["ended"]) == ("complete", ended)
     assert table(trace, "process")["exit_code"].to_list() == [exit_code]
+    assert any("signal" in reason for reason in losses(trace)) == (exit_code < 0)
     regular = "exit" in ending.partition("(")[0] or "raise" in ending
     if regular and "_exit" not in ending:
         assert annotations(trace) == ["before", "open"]
