@@ -51,7 +51,10 @@ class Device(ABC):
 
     @abstractmethod
     def select(self, frame: Any, names: Sequence[str]) -> Any:
-        """Return some columns of a frame, in the order of `names`."""
+        """Return some columns of a frame, in the order of `names`.
+
+        With no names, where rows are only counted, the result still has the frame's height.
+        """
 
     @abstractmethod
     def beside(self, left: Any, right: Any) -> Any:
@@ -68,6 +71,11 @@ class Device(ABC):
     @abstractmethod
     def download(self, frame: Any) -> pl.DataFrame:
         """Copy a frame to the host."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be known of how plans ran."""
+        return ()
 
     def shortage(self) -> str:
         """Say how much memory was needed where it did not suffice."""
@@ -199,12 +207,8 @@ def _source(device: Device, frame: Any) -> pl.LazyFrame:
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, count: int | None, _batch: int | None
     ) -> Iterator[Any]:
-        """Give the frame; only Polars itself asks for a predicate or a count.
-
-        Where no column is asked for, as where rows are only counted, all are given: a frame of none
-        has no height.
-        """
-        rows = device.select(frame, columns) if columns else frame
+        """Give the frame; only Polars itself asks for a predicate or a count."""
+        rows = frame if columns is None else device.select(frame, columns)
         if predicate is not None:
             rows = rows.filter(predicate)
         yield rows if count is None else rows.head(count)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.device_rows import Device
+from pasta.pipeline.engines import list_filters
 from pasta.pipeline.engines.device_memory import DeviceMemory
 
 
@@ -29,8 +30,10 @@ class CudaDevice(Device):
         import rmm.mr
         from rmm.allocators.cupy import rmm_cupy_allocator
 
+        list_filters.mend()
         self.xp = cupy
         self._streaming = None
+        self._not_streamed: dict[str, None] = {}
         self._before = rmm.mr.get_current_device_resource()
         self._allocator = cupy.cuda.get_allocator()
         self._memory = DeviceMemory()
@@ -53,6 +56,11 @@ class CudaDevice(Device):
             self._streaming.shutdown()
         rmm.mr.set_current_device_resource(self._before)
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Why plans that were to be streamed ran in memory."""
+        return [f"engine gpu: a plan was not streamed: {why}" for why in self._not_streamed]
+
     def shortage(self) -> str:
         """Say how much memory was needed, and how much there is."""
         return self._memory.shortage()
@@ -61,7 +69,8 @@ class CudaDevice(Device):
         """Run `plan`; its rows stay on the device.
 
         Where this device was opened for streaming, plans that read files are streamed. What starts
-        from rows that are held is run at once: it fits, and is often short.
+        from rows that are held is run at once: it fits, and is often short. So is a plan that
+        cudf-polars takes but fails to stream.
         """
         from cudf_polars.dsl.ir import IRExecutionContext, Scan
         from cudf_polars.dsl.traversal import traversal
@@ -70,10 +79,22 @@ class CudaDevice(Device):
         if self._streaming is not None and any(
             isinstance(n, Scan) for n in traversal([translated])
         ):
-            translated = _translated(self._streaming.execute(plan).lazy())
+            translated = self._streamed(self._streaming, plan) or translated
         frame = translated.evaluate(cache={}, timer=None, context=IRExecutionContext())
         frame.stream.synchronize()
         return frame
+
+    def _streamed(self, engine: Any, plan: pl.LazyFrame) -> Any:
+        """Stream `plan` and return a translated plan that reads its rows; `None`: it failed.
+
+        Its ways to fail are many (a KeyError in a window, an AssertionError for a scan without
+        partitions), and memory is one: what is then run in memory fails for itself if it must.
+        """
+        try:
+            return _translated(engine.execute(plan).lazy())
+        except Exception as error:  # noqa: BLE001 (whatever its threads raise, in groups)
+            self._not_streamed[f"{type(error).__name__}: {error}".partition("\n")[0][:200]] = None
+            return None
 
     def frame(self, columns: Mapping[str, Any]) -> Any:
         """Return cupy arrays as columns without a copy; `pl.Series` are copied to the device."""

@@ -107,7 +107,7 @@ class GpuEngine(Engine):
         with self._device(streaming=streaming) as device:
             running = DeviceGraph(graph, device, declined)
             found = running.run(tables, wanted)
-        self.notes += running.notes
+            self.notes += [*device.notes, *running.notes]
         return found
 
     def refusal(self, config: ToolConfig, graph: Graph, wanted: Sequence[str]) -> str | None:

@@ -18,6 +18,7 @@ from pasta.errors import EngineError
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines.base import OffGpu
+from pasta.pipeline.engines.mixed_branches import mixed_branches
 from pasta.pipeline.engines.rehearsal import Rehearsal
 from pasta.pipeline.graph import Graph, Node
 
@@ -68,8 +69,10 @@ def refusal(config: ToolConfig, declined: Mapping[str, str], off_gpu: OffGpu) ->
 
 
 def declined(plan: pl.LazyFrame) -> list[str]:
-    """Return why cudf-polars would decline `plan`."""
-    return list(dict.fromkeys(_one_line(error) for error in _translated(plan)[0].errors))
+    """Return why cudf-polars would decline `plan`, or fail on it."""
+    translator, translated = _translated(plan)
+    reasons = [*map(_one_line, translator.errors), *mixed_branches(translated)]
+    return list(dict.fromkeys(reasons))
 
 
 def collapses(plan: pl.LazyFrame) -> list[str]:

@@ -49,8 +49,8 @@ class Rehearsal(Device):
         return frame.select(pl.all().gather(known["row"]))
 
     def select(self, frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """Return some columns."""
-        return frame.select(names)
+        """Return some columns; all where none is asked for, as a Polars frame of none has no height."""
+        return frame.select(names) if names else frame
 
     def beside(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
         """Return the columns of both."""

@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 
 from pasta import api
+from pasta.pipeline.engines import list_filters
 from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import (
+    _translated,
     collapses,
     declined,
     declined_stages,
@@ -39,6 +41,27 @@ def test_a_median_collapses_to_one_partition():
 def test_python_code_is_declined():
     plan = ROWS.select(pl.col("a").map_elements(hash, return_dtype=pl.Int64))
     assert len(declined(plan)) == 1
+
+
+def test_branches_of_two_types_are_declined():
+    mixed = pl.when(pl.col("a").max() > 1).then(pl.lit(1)).otherwise(pl.lit(10**12))
+    assert declined(ROWS.select(pl.col("a").max() <= mixed)) == [
+        "a case with branches of types Int32 and Int64; cast one"
+    ]
+    same = pl.when(pl.col("a") > 1).then(pl.col("a")).otherwise(pl.lit(10**12))
+    assert declined(ROWS.select(same)) == []
+
+
+def test_conditions_on_lists_are_given_their_values():
+    from cudf_polars.dsl.traversal import traversal
+
+    translated = _translated(ROWS.filter(pl.sql_expr("b in ('x', 'z')")))[1]
+    [condition] = [node.mask.value for node in traversal([translated]) if hasattr(node, "mask")]
+    assert condition.children[1].value.dtype == pl.List(pl.String)
+    asked, values = list_filters.with_values(condition).children
+    assert (asked.name, values.value.to_list()) == ("b", ["x", "z"])
+    assert values.dtype.polars_type == pl.String
+    assert list_filters.with_values(asked) is asked
 
 
 @pytest.mark.parametrize("tool", list(shipped_tools()))
