@@ -33,6 +33,15 @@ from pasta.pipeline.slicing import Slicing, cut_slices, find_slicing
 SHARD_ROWS = 1 << 20
 """Rows of a shard: enough that a task's overhead does not count, few enough for any worker."""
 
+_STREAMED = 4
+"""How many times as many it may have where they stream through a worker, which holds few of them."""
+
+_SHARDS_OF_A_THREAD = 4
+"""Shards for each thread of the workers at least, so that all end at about one time."""
+
+_BEFORE_START = "distributed.nanny.pre-spawn-environ"
+"""Dask's setting for the environment in which processes of workers start."""
+
 _SECONDS = 30
 """How long to wait for a scheduler, and for its first worker."""
 
@@ -138,7 +147,13 @@ class DaskEngine(Engine):
         placement = place(graph, wanted, by_rank=inputs.ranks > 1)
         if placement.by_rank:
             return placement, inputs.by_rank(self._shard_rows)
-        return placement, inputs.by_rows(self._shard_rows)
+        return placement, inputs.by_rows(self._streamed_rows(inputs.rows(names)))
+
+    def _streamed_rows(self, rows: int) -> int:
+        """Return how many of `rows` a shard has that streams: few tasks, but enough for all."""
+        threads: int = sum(self.client.nthreads().values())
+        fair = rows // max(threads * _SHARDS_OF_A_THREAD, 1)
+        return min(max(fair, self._shard_rows), _STREAMED * self._shard_rows)
 
     def _slices(
         self,
@@ -228,18 +243,27 @@ def _sources_of(work: Work) -> list[str]:
 
 
 def _local_cluster(workers: int | None) -> Any:
-    """Start worker processes of one thread each; none of them looks for a GPU."""
+    """Start worker processes of one thread each; none of them looks for a GPU.
+
+    Polars asks for its number of threads when it is imported, which may be before Dask sets what is
+    given to it as `env`.
+    """
     import dask
     from distributed import LocalCluster
 
-    with dask.config.set({"distributed.diagnostics.nvml": False}):
+    environment = {**dask.config.get(_BEFORE_START), "POLARS_MAX_THREADS": "1"}
+    settings = {
+        "distributed.diagnostics.nvml": False,
+        "distributed.worker.profile.enabled": False,
+        _BEFORE_START: environment,
+    }
+    with dask.config.set(settings):
         return LocalCluster(
             n_workers=workers or len(os.sched_getaffinity(0)),
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
-            env={"POLARS_MAX_THREADS": "1"},
         )
 
 

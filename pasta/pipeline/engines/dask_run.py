@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from pasta.pipeline.engines.shard_tasks import (
     combine_states,
     packed,
     part,
+    run_for_rows,
+    run_for_states,
     run_shard,
 )
 from pasta.pipeline.shards import Shard
@@ -51,10 +54,11 @@ class ShardRun:
         self._client = client
         self._topic = topic
         self._work = packed(work)
-        self._has_states = bool(work.combined)
+        self._leaves = (work.leaves_rows, bool(work.combined))
         self._rows: dict[int, Frames] = {}
         self._waiting: dict[Any, int] = {}
         self._levels: list[list[Any]] = [[]]
+        self._threads = (0, float("-inf"))
 
     def run(self, shards: Sequence[Shard]) -> tuple[dict[str, list[pl.DataFrame]], Frames]:
         """Run all shards.
@@ -76,23 +80,36 @@ class ShardRun:
                     self._submit(place, shard)
                 while self._waiting:
                     self._take_finished()
-                return self._all_rows(len(shards)), self._combined()
+                return self._all_rows(), self._combined()
         except (CancelledError, CommClosedError) as error:
             raise self._lost() from error
 
     def _make_room(self) -> None:
         """Wait until a shard fits among those in flight; workers may come and go."""
-        while self._waiting:
-            threads = sum(self._client.nthreads().values())
-            if len(self._waiting) < max(_SHARDS_EACH * threads, 1):
-                return
+        while self._waiting and len(self._waiting) >= max(_SHARDS_EACH * self._count_threads(), 1):
             self._take_finished()
 
+    def _count_threads(self) -> int:
+        """Return how many threads the workers have together, as they were a second ago at most."""
+        threads, asked = self._threads
+        if time.monotonic() - asked > 1:
+            threads = sum(self._client.nthreads().values())
+            self._threads = (threads, time.monotonic())
+        return threads
+
     def _submit(self, place: int, shard: Shard) -> None:
-        result = self._task(run_shard, self._work, shard, place, self._topic)
-        self._waiting[self._task(part, result, 0, priority=1)] = place
-        if self._has_states:
-            self._add_state(self._task(part, result, 1, priority=1), level=0)
+        given = (self._work, shard, place, self._topic)
+        match self._leaves:
+            case (True, False):
+                self._waiting[self._task(run_for_rows, *given)] = place
+            case (False, True):
+                state = self._task(run_for_states, *given)
+                self._waiting[state] = place
+                self._add_state(state, level=0)
+            case _:
+                both = self._task(run_shard, *given)
+                self._waiting[self._task(part, both, 0, priority=1)] = place
+                self._add_state(self._task(part, both, 1, priority=1), level=0)
 
     def _task(self, function: Any, *arguments: Any, priority: int = 0) -> Any:
         future = self._client.submit(function, *arguments, pure=False, priority=priority)
@@ -122,9 +139,14 @@ class ShardRun:
         return found
 
     def _take_finished(self) -> None:
-        """Take the rows of the shards that have finished, and let the workers forget them."""
+        """Take the rows of the shards that have finished, and let the workers forget them.
+
+        A shard that leaves only a state leaves it where it is, unless it failed.
+        """
         for future in self._done(list(self._waiting)):
-            self._rows[self._waiting.pop(future)] = self._result(future)
+            place = self._waiting.pop(future)
+            if self._leaves[0] or future.status == "error":
+                self._rows[place] = self._result(future)
 
     def _done(self, futures: Sequence[Any]) -> set[Any]:
         """Return those of `futures` that have finished, or none after a while."""
@@ -162,9 +184,9 @@ class ShardRun:
     def _lost(self) -> EngineError:
         return EngineError(f"the Dask scheduler at {self._client.scheduler.address} {_GONE}")
 
-    def _all_rows(self, shards: int) -> dict[str, list[pl.DataFrame]]:
+    def _all_rows(self) -> dict[str, list[pl.DataFrame]]:
         found: dict[str, list[pl.DataFrame]] = {}
-        for place in range(shards):
+        for place in sorted(self._rows):
             for name, rows in self._rows[place].items():
                 found.setdefault(name, []).append(rows)
         return found

@@ -34,6 +34,11 @@ class ShardWork(ABC):
     def combined(self) -> tuple[str, ...]:
         """The nodes of which each shard leaves a state."""
 
+    @property
+    @abstractmethod
+    def leaves_rows(self) -> bool:
+        """Whether a shard leaves rows, beside states."""
+
     @abstractmethod
     def run(self, shard: Shard, place: int, topic: str | None) -> tuple[Frames, Frames]:
         """Return the rows and the states that the shard with this number leaves, by node.
@@ -84,6 +89,11 @@ class Work(ShardWork):
         """The nodes of which each shard leaves a state."""
         return self.placement.combined
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether rows of nodes are shipped as they are."""
+        return bool(self.placement.shipped)
+
     def run(self, shard: Shard, place: int, topic: str | None) -> tuple[Frames, Frames]:
         """Return the rows of the shipped nodes and the states of the combined ones."""
         del place
@@ -133,6 +143,16 @@ def run_shard(
 ) -> tuple[Frames, Frames]:
     """Return the rows and the states that one shard leaves."""
     return unpacked(work_bytes).run(shard, place, topic)
+
+
+def run_for_rows(work_bytes: bytes, shard: Shard, place: int, topic: str | None) -> Frames:
+    """Return the rows that one shard leaves, where it leaves no states."""
+    return run_shard(work_bytes, shard, place, topic)[0]
+
+
+def run_for_states(work_bytes: bytes, shard: Shard, place: int, topic: str | None) -> Frames:
+    """Return the states that one shard leaves, where it leaves no rows."""
+    return run_shard(work_bytes, shard, place, topic)[1]
 
 
 def combine_states(work_bytes: bytes, *parts: Frames) -> Frames:

@@ -30,6 +30,11 @@ class SliceWork(ShardWork):
         """The nodes of which each slice leaves a state."""
         return tuple(self.slicing.combined)
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether rows are left: the edges always are."""
+        return True
+
     def run(self, shard: Shard, place: int, topic: str | None) -> tuple[Frames, Frames]:
         """Return the rows of the stages of intervals and the states of what follows."""
         tables = self.tables(shard, topic)
