@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import polars as pl
@@ -157,3 +158,11 @@ def test_call_stacks_of_each_process():
 )  # fmt: skip
 def test_the_columns_that_all_windows_partition_by(texts, keys):
     assert window_keys([parse(text, "", {}) for text in texts]) == keys
+
+
+@pytest.mark.parametrize("name", [name for name in STAGES if STAGES.get(name).within])
+def test_what_gathers_takes_the_arguments_of_its_stage(name):
+    gather, parameters = STAGES.get(name).within.gather, signature(STAGES.get(name).function).parameters  # fmt: skip
+    options = [each.name for each in parameters.values() if each.kind is each.KEYWORD_ONLY]
+    if gather is not None:
+        signature(gather).bind(None, **dict.fromkeys(options))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from pasta.pipeline.columns import process_key, require
@@ -14,7 +16,7 @@ _NESTED = 12
 """So deep are brackets in names of C++ taken away; what lies deeper stays."""
 
 
-def _in_order(stacks: pl.LazyFrame) -> pl.LazyFrame:
+def _in_order(stacks: pl.LazyFrame, **_arguments: Any) -> pl.LazyFrame:
     return stacks.sort(process_key(stacks, within=["stack_id"]), maintain_order=True)
 
 
