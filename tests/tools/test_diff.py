@@ -1,0 +1,171 @@
+"""`diff` on hand-made runs: planted changes are found with exact figures, and noise is no finding."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import pasta
+from tests.tools.compared_runs import OPERATORS, Operator, changed, run_of
+
+KINDS = ("whole", "operator", "module", "kernel", "place")
+
+
+@pytest.fixture
+def compare(make_trace, tmp_path):
+    """A function that writes two runs and compares them: gives the report and all changes."""
+
+    def run(before, after, **parameters):
+        runs = {
+            name: make_trace(name, **tables)
+            for name, tables in (("before", before), ("after", after))
+        }
+        report = pasta.run("diff", runs=runs, out=tmp_path / "out", **parameters)
+        return report, pl.read_parquet(tmp_path / "out" / "changes.parquet")
+
+    return run
+
+
+def only(changes, **wanted):
+    [row] = changes.filter(**wanted).to_dicts()
+    return row
+
+
+def test_a_slower_kernel_is_named_with_its_figures(compare):
+    report, changes = compare(run_of(), run_of(changed("aten::gelu", "gelu", dur=47_000)))
+    assert report.findings == [
+        "device time of a step is 1.01 ms instead of 1.00 ms, 7.00 us (0.7 %) more, more than chance",
+        "a step takes 1.90 ms, was 1.90 ms: no further apart than by chance",
+        "host time of a step is 60.00 us, was 60.00 us: no further apart than by chance",
+        "aten::gelu takes 47.00 us a step instead of 40.00 us, 7.00 us more, more than chance, in kernel gelu",
+    ]
+    row = only(changes, kind="kernel", operator="aten::gelu")
+    assert (row["before_ns"], row["after_ns"], row["change_ns"]) == (480_000, 564_000, 84_000)
+    assert (row["before_step_ns"], row["change_step_ns"], row["status"]) == (40_000, 7_000, "both")
+    significant = changes.filter(verdict="significant", what="device").select(
+        "kind", "change_step_ns"
+    )
+    assert sorted(significant.rows()) == [(kind, 7_000) for kind in sorted(KINDS)]
+
+
+def test_parts_add_up_to_the_difference_of_the_runs(compare):
+    after = (
+        *changed("aten::mm", "gemm_a", dur=280_001),
+        Operator("head", "aten::mm", "gemm_c", 333),
+    )
+    tables = run_of(), run_of(after, steps=9, noise=0.3, seed=4)
+    exact = [sum(kernel["dur"] for kernel in run["kernel"]) for run in tables]
+    _, changes = compare(*tables)
+    for kind in KINDS:
+        sums = (
+            changes.filter(kind=kind, what="device")
+            .select("before_ns", "after_ns", "change_ns")
+            .sum()
+        )
+        assert sums.row(0) == (*exact, exact[1] - exact[0])
+    for kind in ("whole", "operator", "module", "place"):
+        sums = changes.filter(kind=kind, what="host").select("before_ns", "after_ns").sum()
+        assert sums.row(0) == (12 * 6 * 10_000, 9 * 7 * 10_000)
+
+
+def test_an_added_and_a_removed_kernel_are_named(compare):
+    extra = Operator("decoder", "aten::softmax", "scale", 9_000)
+    kept = tuple(operator for operator in OPERATORS if operator.kernel != "add")
+    report, changes = compare(run_of(), run_of((*kept, extra)))
+    assert (
+        "kernel scale is new in decoder > aten::softmax: 9.00 us a step in 12 launches"
+        in report.findings
+    )
+    assert (
+        "kernel add is gone from encoder > aten::add: 20.00 us a step in 12 launches"
+        in report.findings
+    )
+    assert only(changes, kind="place", operator="aten::add", what="device")["change_ns"] == -240_000
+    assert changes.filter(kind="place", status="moved").is_empty()
+
+
+def test_a_moved_operator_is_neither_added_nor_removed(compare):
+    moved = OPERATORS[1]._replace(module="decoder", dur=41_000)
+    report, changes = compare(run_of(), run_of((OPERATORS[0], *OPERATORS[2:], moved)))
+    assert (
+        "aten::gelu moved from encoder > aten::gelu to decoder > aten::gelu: 492.00 us of device time instead of 480.00 us"
+        in report.findings
+    )
+    assert set(changes.filter(pl.col("kind") == "place")["status"]) == {"both", "moved"}
+    assert not any(" is new " in finding or " is gone " in finding for finding in report.findings)
+
+
+def test_kernels_of_other_names_meet_by_their_place_in_the_call(compare):
+    """As on another vendor's device: each operator's kernel is called otherwise."""
+    other = tuple(operator._replace(kernel=f"hip_{operator.kernel}") for operator in OPERATORS)
+    _, changes = compare(run_of(), run_of(other))
+    places = changes.filter(kind="place", what="device")
+    assert set(places["status"]) == {"replaced"}
+    assert places.filter(operator="aten::gelu")["kernel"].to_list() == ["gelu -> hip_gelu"]
+    assert places["change_ns"].to_list() == [0] * 6
+
+
+def test_too_few_steps_claim_nothing(compare):
+    report, changes = compare(
+        run_of(steps=3), run_of(changed("aten::mm", "gemm_b", dur=900_000), steps=3)
+    )
+    assert "significant" not in set(changes["verdict"])
+    said = "3 and 3 steps are too few to tell any change from chance: what differs was observed, and no more can be claimed"
+    assert said in report.findings
+    assert (
+        "aten::mm takes 900.00 us a step instead of 500.00 us, 400.00 us more, untested, in kernel gemm_b"
+        in report.findings
+    )
+
+
+def test_without_steps_whole_runs_are_compared_and_nothing_is_claimed(compare):
+    runs = run_of(), run_of(changed("aten::mm", "gemm_b", dur=900_000))
+    for tables in runs:
+        tables["span"] = [span for span in tables["span"] if span["level"] != "step"]
+    report, _ = compare(*runs)
+    assert (
+        report.findings[0]
+        == "device time in all is 16.80 ms instead of 12.00 ms, 4.80 ms (40.0 %) more, untested"
+    )
+    assert report.findings[2].startswith("0 and 0 steps are too few")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_runs_of_one_noise_differ_in_nothing(compare, seed):
+    """Noise of 10 %; benchmarks/diff_power.py counts over many seeds."""
+    runs = (run_of(noise=0.1, seed=2 * seed + n) for n in (0, 1))
+    report, changes = compare(*runs)
+    assert "significant" not in set(changes["verdict"])
+    assert report.findings[-1].startswith("none of ")
+
+
+def test_ranks_of_one_run_are_compared(make_trace):
+    ranks = [run_of(rank=0), run_of(changed("aten::gelu", "gelu", dur=50_000), rank=1)]
+    tables = {table: [row for tables in ranks for row in tables[table]] for table in ranks[0]}
+    trace = make_trace(**tables)
+    report = pasta.run("diff", runs={"before": trace, "after": trace}, before_rank=0, after_rank=1)
+    assert (
+        report.findings[3]
+        == "aten::gelu takes 50.00 us a step instead of 40.00 us, 10.00 us more, more than chance, in kernel gelu"
+    )
+
+
+def test_sets_of_runs_are_compared(make_trace):
+    """Two recordings of 5 steps on each side say what one of 5 cannot."""
+    slower = changed("aten::gelu", "gelu", dur=50_000)
+    runs = {
+        f"{name}.{n}": make_trace(f"{name}{n}", **run_of(operators, steps=5))
+        for name, operators in (("before", OPERATORS), ("after", slower))
+        for n in (1, 2)
+    }
+    said = "aten::gelu takes 50.00 us a step instead of 40.00 us, 10.00 us more, more than chance, in kernel gelu"
+    assert said in pasta.run("diff", runs=runs).findings
+    few = pasta.run("diff", runs={"before": runs["before.1"], "after": runs["after.1"]}).findings
+    assert said.replace("more than chance", "untested") in few
+
+
+def test_one_run_is_nothing_to_compare(make_trace):
+    trace = make_trace(**run_of())
+    assert pasta.run("diff", trace=trace).findings == [
+        "there is nothing to compare: name two runs, --run before=DIR --run after=DIR"
+    ]
