@@ -33,7 +33,7 @@ from pasta.pipeline.slicing import Slicing, cut_slices, find_slicing
 SHARD_ROWS = 1 << 20
 """Rows of a shard: enough that a task's overhead does not count, few enough for any worker."""
 
-_STREAMED = 4
+_STREAMED = 2
 """How many times as many it may have where they stream through a worker, which holds few of them."""
 
 _SHARDS_OF_A_THREAD = 4
