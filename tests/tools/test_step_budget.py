@@ -1,0 +1,200 @@
+"""`step_budget`: parts that add up, against a count of every nanosecond, and planted losses found by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import pasta
+from pasta.testing import write_trace
+from tests.tools.steps_run import LOADER, steps_run
+
+PARTS = ("compute", "communication", "copy", "launch_gap", "data", "synchronisation", "host", "other")  # fmt: skip
+DAY = 200
+
+
+def random_rank(rank: int, seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Return a rank that does anything at any time of 200 ns; its thread 2 launches nothing."""
+    random = np.random.default_rng(seed)
+
+    def pick(most: int) -> tuple[int, int]:
+        return int(random.integers(DAY)), int(random.integers(most))
+
+    common = {"rank": rank, "pid": 7}
+    tables: dict[str, list[dict[str, Any]]] = {"span": [], "call": [], "kernel": [], "copy": [], "collective": []}  # fmt: skip
+    for number in range(1, 13):
+        ts, dur = pick(15)
+        work = {**common, "device": 0, "ts": ts, "dur": dur, "correlation": number * int(random.random() < 0.8)}  # fmt: skip
+        call = {**common, "tid": 1, "ts": max(0, ts - int(random.integers(1, 20))), "dur": int(random.integers(1, 9))}  # fmt: skip
+        tables["call"].append({**call, "correlation": number, "name": "cudaLaunchKernel"})
+        if number % 4 == 0:
+            tables["copy"].append({**work, "kind": "HtoD"})
+            continue
+        tables["kernel"].append({**work, "launch_id": number, "name": f"k{number}"})
+        if number % 4 == 1:
+            tables["collective"].append({**common, "launch_id": number, "ts": ts, "dur": dur})
+    for number, (name, level) in enumerate([("step", "step")] * 3 + [(LOADER, "annotation"), ("aten::mm", "operator")] * 3, start=1):  # fmt: skip
+        ts, dur = pick(60)
+        dur += level == "step"
+        tid = 1 if level == "step" else int(random.integers(1, 3))
+        tables["span"].append({**common, "tid": tid, "ts": ts, "dur": dur, "span_id": number, "name": name, "level": level})  # fmt: skip
+    for tid in (1, 2):
+        ts, dur = pick(40)
+        tables["call"].append({**common, "tid": tid, "ts": ts, "dur": dur, "correlation": 0, "name": "cudaStreamSynchronize"})  # fmt: skip
+    return tables
+
+
+def counted(tables: dict[str, list[dict[str, Any]]]) -> dict[int, Counter[str]]:
+    """Return what each nanosecond of each step, by its begin, is spent on: the definition, word by word."""
+    works = tables["kernel"] + tables["copy"]
+    communication = {row["launch_id"] for row in tables["collective"]}
+    calls = {row["correlation"]: row["ts"] for row in tables["call"] if row["correlation"]}
+    launched = {id(work): calls.get(work["correlation"]) for work in works}
+
+    def lasts(row: dict[str, Any], now: int) -> bool:
+        return row["ts"] <= now < row["ts"] + row["dur"]
+
+    def part(now: int) -> str:
+        running = [work for work in works if lasts(work, now)]
+        if any(w.get("launch_id") and w["launch_id"] not in communication for w in running):
+            return "compute"
+        if any(w.get("launch_id") for w in running):
+            return "communication"
+        if running:
+            return "copy"
+        if any(launched[id(w)] is not None and launched[id(w)] <= now < w["ts"] for w in works):
+            return "launch_gap"
+        open_now = [r for r in tables["span"] + tables["call"] if lasts(r, now) and r["tid"] == 1]  # fmt: skip
+        if any(row["name"] == LOADER for row in open_now):
+            return "data"
+        if any("Synchronize" in row["name"] for row in open_now):
+            return "synchronisation"
+        following = min((work["ts"] for work in works if work["ts"] > now), default=None)
+        if any(launched[id(w)] is not None for w in works if w["ts"] == following):
+            return "host"
+        return "host" if any(r.get("level") == "operator" or "level" not in r for r in open_now) else "other"  # fmt: skip
+
+    spans = [row for row in tables["span"] if row["level"] == "step"]
+    outer = [s for s in spans if not any(contains(other, s) for other in spans)]
+    begins = sorted({s["ts"]: s for s in sorted(outer, key=lambda s: s["dur"])}.values(), key=lambda s: s["ts"])  # fmt: skip
+    ends = [min(s["ts"] + s["dur"], n["ts"]) for s, n in pairwise(begins)]
+    ends += [s["ts"] + s["dur"] for s in begins[-1:]]
+    return {
+        s["ts"]: Counter(part(now) for now in range(s["ts"], end))
+        for s, end in zip(begins, ends, strict=True)
+        if end > s["ts"]
+    }
+
+
+def contains(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
+    if outer is inner:
+        return False
+    a, b = outer["ts"], outer["ts"] + outer["dur"]
+    c, d = inner["ts"], inner["ts"] + inner["dur"]
+    return a <= c and d <= b and (a, b) != (c, d) and d > c
+
+
+def test_every_nanosecond_is_in_the_part_that_the_page_defines(tmp_path):
+    ranks = [random_rank(rank, seed=rank) for rank in range(60)]
+    tables = {name: [row for rank in ranks for row in rank[name]] for name in ranks[0]}
+    found = pasta.run("step_budget", trace=write_trace(tmp_path / "t", **tables)).tables["steps"]
+    for rank, tables in enumerate(ranks):
+        for begin, parts in counted(tables).items():
+            rows = found.filter(rank=rank, begin_ns=begin).to_dicts()
+            assert [{part: row[f"{part}_ns"] for part in PARTS} for row in rows] == [
+                {part: parts[part] for part in PARTS}
+            ]
+            assert rows[0]["step_ns"] == parts.total()
+    assert found.height == sum(len(counted(tables)) for tables in ranks)
+
+
+def reported(tmp_path, seeds: range, **planted: Any) -> pasta.Report:
+    """Run the tool on a trace for each seed."""
+    traces = [write_trace(tmp_path / str(seed), **steps_run(seed, **planted)) for seed in seeds]
+    return pasta.run("step_budget", trace=traces)
+
+
+def test_nothing_is_found_in_clean_runs(tmp_path):
+    report = reported(tmp_path, range(100), noise=0.05)
+    assert len(report.findings) == 1
+    assert report.findings[0].startswith("of ")
+    assert report.tables["slow"].is_empty()
+    assert report.tables["heavy"].is_empty()
+    steps = report.tables["steps"]
+    assert steps.height == 100 * 3 * 8
+    assert (steps["step_ns"] == steps.select(pl.sum_horizontal(f"{part}_ns" for part in PARTS)).to_series()).all()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("planted", "part", "cause"),
+    [
+        ("data", "data", LOADER),
+        ("host", "host", "aten::gelu"),
+        ("communication", "communication", "allreduce of nccl:all_reduce"),
+        ("copy", "copy", "HtoD copy of aten::to"),
+        ("compute", "compute", "aten::mm"),
+    ],
+)
+def test_one_slow_step_is_found_and_named(tmp_path, planted, part, cause):
+    report = reported(tmp_path, range(20), **{planted: {(1, 5): 400_000}})
+    slow = report.tables["slow"]
+    assert slow.select("rank", "step", "part").unique().rows() == [(1, "ProfilerStep#5", part)]
+    assert slow.height == 20
+    if planted != "compute":
+        assert slow["cause"].unique().to_list() == [cause]
+    assert slow["more_part_ns"].is_between(350_000, 450_000).all()
+    assert "ProfilerStep#5 of rank 1 takes" in " ".join(report.findings)
+
+
+@pytest.mark.parametrize(
+    ("planted", "text"),
+    [
+        ("data", f"the device waits for data: {{}} in {LOADER}"),
+        ("host", "the device has nothing to run until the host launches more: {} before aten::gelu"),
+        ("communication", "communication runs that no computation hides: {} in allreduce of nccl:all_reduce"),
+        ("copy", "copies run that no kernel hides: {} in HtoD copy of aten::to"),
+    ],
+)  # fmt: skip
+def test_what_every_step_loses_is_named(tmp_path, planted, text):
+    everywhere = {(rank, step): 400_000 for rank in range(3) for step in range(8)}
+    trace = write_trace(tmp_path / "t", **steps_run(3, **{planted: everywhere}))
+    report = pasta.run("step_budget", trace=trace)
+    before, after = text.split("{}")
+    assert report.findings[1].startswith(before)
+    assert report.findings[1].endswith(after)
+    assert 0.25 < report.tables["losses"]["won_share"][0] < 0.40
+    assert report.tables["slow"].is_empty()
+    assert report.tables["heavy"].is_empty()
+
+
+def test_a_rank_that_computes_more_stands_out(tmp_path):
+    report = reported(tmp_path, range(10), compute={(2, step): 300_000 for step in range(8)})
+    heavy = report.tables["heavy"]
+    assert heavy.select("rank", "part").unique().rows() == [(2, "compute")]
+    assert heavy.height == 10
+    assert "rank 2 needs" in " ".join(report.findings)
+
+
+def test_a_run_without_steps_is_one_step_and_that_is_said(tmp_path):
+    tables = steps_run(0, ranks=1)
+    tables["span"] = [row for row in tables["span"] if row["level"] != "step"]
+    report = pasta.run("step_budget", trace=write_trace(tmp_path / "t", **tables))
+    (row,) = report.tables["steps"].to_dicts()
+    rows = tables["kernel"] + tables["call"]
+    assert row["begin_ns"] == min(row["ts"] for row in rows)
+    assert row["step_ns"] == max(row["ts"] + row["dur"] for row in rows) - row["begin_ns"]
+    assert row["step"] == "the whole run"
+    assert any("the whole run of each counts as one step" in text for text in report.findings)
+
+
+def test_kernels_alone_say_when_but_not_why(tmp_path):
+    kernels = [{"device": 0, "launch_id": n, "ts": 100 * n, "dur": 60, "name": "k"} for n in (1, 2)]
+    report = pasta.run("step_budget", trace=write_trace(tmp_path / "t", kernel=kernels))
+    (row,) = report.tables["steps"].to_dicts()
+    assert (row["step_ns"], row["compute_ns"], row["other_ns"]) == (160, 120, 40)
+    assert report.findings[1] == "the device stands still and nothing recorded tells why: 40 ns, 25.0 % of the steps, of which 40 ns before k"  # fmt: skip
