@@ -1,0 +1,86 @@
+"""`load_balance` on runs with planted loads, on clean ones and on rows worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import pasta
+from tests.tools.ranks_run import ranks_run
+
+
+def kernel(rank, launch, ts, dur, name="gemm"):
+    own = {"rank": rank, "pid": 50 + rank, "device": 0, "launch_id": launch, "ts": ts, "dur": dur}
+    return {**own, "name": name, "grid_x": 8, "grid_y": 1, "grid_z": 1, "block_x": 32, "block_y": 1, "block_z": 1}  # fmt: skip
+
+
+def test_by_hand(make_trace):
+    """Three ranks: two gemms of 100 each; the second takes 130 each; the third has one of 40 more.
+
+    Two streams of the third overlap by 20. At the usual speed all three have 200, 200 and 240.
+    """
+    trace = make_trace(
+        kernel=[
+            kernel(0, 1, 0, 100),
+            kernel(0, 2, 100, 100),
+            kernel(1, 1, 0, 130),
+            kernel(1, 2, 130, 130),
+            kernel(2, 1, 0, 100),
+            kernel(2, 2, 100, 100),
+            kernel(2, 3, 180, 40, name="gelu"),
+        ],
+        copy=[{"rank": 0, "pid": 50, "device": 0, "ts": 0, "dur": 1, "bytes": 64, "kind": "HtoD"}],
+    )
+    report = pasta.run("load_balance", trace=trace)
+    ranks = report.tables["ranks"].sort("rank")
+    assert ranks["busy_ns"].to_list() == [200, 260, 220]
+    assert ranks["compute_ns"].to_list() == [200, 260, 240]
+    assert ranks["kernels"].to_list() == [2, 2, 3]
+    assert ranks["slower_ns"].to_list() == [0, 60, 0]
+    assert ranks["more_ns"].to_list() == [0, 0, 40]
+    assert ranks["copy_bytes"].to_list() == [64, None, None]
+    assert report.facts["longest_ns"] == 260
+    assert report.facts["time_imbalance"] == pytest.approx(260 * 3 / 680)
+    assert report.findings[0].startswith("rank 1 computes longest: 260 ns")
+    assert "its kernels take 30.0 % longer" in report.findings[0]
+    assert any(each.startswith("rank 2 launches most kernels: 3") for each in report.findings)
+
+
+def test_more_work_is_told_from_slow_kernels(make_trace):
+    more = pasta.run("load_balance", trace=make_trace("m", **ranks_run(1, more={5: 1})))
+    assert more.findings[0].startswith("rank 5 computes longest")
+    assert "it has 42." in more.findings[0]
+    slow = pasta.run("load_balance", trace=make_trace("s", **ranks_run(1, slow={6: 1.1})))
+    assert slow.findings[0].startswith("rank 6 computes longest")
+    assert "at the same launches its kernels take" in slow.findings[0]
+
+
+def test_clean_runs_are_even(make_trace):
+    for seed in range(20):
+        trace = make_trace(f"t{seed}", **ranks_run(seed, steps=5))
+        assert pasta.run("load_balance", trace=trace).findings == []
+
+
+def test_flops_and_communicated_bytes_are_compared(make_trace):
+    """The second rank multiplies twice as large and sends three times as much."""
+    spans, kernels, collectives = [], [], []
+    for rank, size in ((0, 8), (1, 16)):
+        own = {"rank": rank, "pid": 50 + rank}
+        shapes = {"input_shapes": ["4x4", f"4x{size}"], "input_types": ["float", "float"]}
+        spans.append({**own, **shapes, "level": "operator", "name": "aten::mm", "tid": 1, "span_id": 1, "ts": 0, "dur": 5})  # fmt: skip
+        kernels += [kernel(rank, 1, 0, 100), kernel(rank, 2, 100, 10, name="ncclDevKernel")]
+        collectives.append({**own, "device": 0, "launch_id": 2, "ts": 100, "dur": 10, "bytes_in": 100 * (1 + 2 * rank)})  # fmt: skip
+    trace = make_trace(span=spans, kernel=kernels, collective=collectives)
+    report = pasta.run("load_balance", trace=trace)
+    ranks = report.tables["ranks"].sort("rank")
+    assert ranks["flops"].to_list() == [2 * 4 * 4 * 8, 2 * 4 * 4 * 16]
+    assert ranks["communication_bytes"].to_list() == [100, 300]
+    assert ranks["busy_ns"].to_list() == [100, 100]
+    assert any("most floating-point operations" in each for each in report.findings)
+    assert any(each.startswith("rank 1 communicates most: 300 B") for each in report.findings)
+
+
+def test_of_one_device_nothing_is_said(make_trace):
+    report = pasta.run("load_balance", trace=make_trace(kernel=[kernel(0, 1, 0, 5)]))
+    assert report.findings == [
+        "of one device nothing can be said: import the files of all ranks together"
+    ]
