@@ -23,6 +23,8 @@ from pasta.cli_collect import (
     with_collect_options,
 )
 from pasta.cli_new import new
+from pasta.cli_options import pairs
+from pasta.cli_regress import regress
 from pasta.cli_report import FORMATS, print_report, report_command
 from pasta.cli_trace import trace
 from pasta.errors import PastaError
@@ -56,6 +58,7 @@ def cli(*, debug: bool) -> None:
 cli.add_command(collect)
 cli.add_command(control)
 cli.add_command(new)
+cli.add_command(regress)
 cli.add_command(report_command)
 cli.add_command(trace)
 
@@ -159,11 +162,11 @@ def _run(
     report = api.run_tool(
         config,
         list(traces) or None,
-        runs=_pairs(runs, "--run"),
+        runs=pairs(runs, "--run"),
         engine=engine,
         options=options,
         out=out,
-        parameters=_pairs(settings, "--set"),
+        parameters=pairs(settings, "--set"),
     )
     print_report(report, form, out)
     if out is not None and form == "text":
@@ -192,7 +195,7 @@ def _run_command(
         raise PastaError(f"unexpected '{command[0]}'; a program to run stands after --")
     if traces or runs:
         raise PastaError("--trace and --run name recorded traces; leave them out with a command")
-    parameters = _pairs(settings, "--set")
+    parameters = pairs(settings, "--set")
     chosen = parse_with(collectors) or api.collectors_of(config, parameters)
     trace = new_folder(config) if out is None else out / "trace"
     live = api.live_graph(config, parameters)
@@ -226,7 +229,7 @@ def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str)
     failures = []
     for config in configs:
         try:
-            tool, graph = api.check(config, _pairs(settings, "--set"))
+            tool, graph = api.check(config, pairs(settings, "--set"))
         except PastaError as error:
             failures.append(config)
             _complain(str(error))
@@ -247,7 +250,7 @@ def pipeline_show(config: str, *, mermaid: bool, settings: Sequence[str]) -> Non
     from pasta import api
     from pasta.pipeline.show import as_mermaid, as_text
 
-    tool, graph = api.check(config, _pairs(settings, "--set"))
+    tool, graph = api.check(config, pairs(settings, "--set"))
     click.echo(as_mermaid(graph) if mermaid else as_text(tool, graph))
 
 
@@ -341,18 +344,6 @@ def doctor(form: str) -> None:
     for line in lines:
         click.echo(printable(line))
     sys.exit(int(is_broken(report)))
-
-
-def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not (name and equals):
-            raise PastaError(f"{option} {item}: expected NAME=VALUE")
-        if name in pairs:
-            raise PastaError(f"{option} {item}: '{name}' is given twice")
-        pairs[name] = value
-    return pairs
 
 
 class _Progress:

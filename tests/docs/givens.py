@@ -140,7 +140,7 @@ _TWIN = execution_twin()
 _EXECUTION = seed("torch_execution")
 _ROW = "gemm,{},{},0,{}\n"
 GIVEN: dict[str, Maker] = {
-    **dict.fromkeys(("t", "t1", "TRACE", "run", "many", "a", "d", "p"), _trace(SHIPPED_TRACE)),
+    **dict.fromkeys(("t", "t1", "TRACE", "run", "many", "a", "d", "p", "main", "branch"), _trace(SHIPPED_TRACE)),
     **dict.fromkeys(("t2", "b"), _trace(CPU_TRACE)),
     **dict.fromkeys(("operators", "touch"), lambda folder: write_trace(folder, metric=METRICS)),
     "TIMELINE": lambda folder: timeline_run(folder, program(Random(1))),

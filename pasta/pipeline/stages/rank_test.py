@@ -41,8 +41,9 @@ def rank_test(
     Returns:
         Columns `by`; `p`, the probability of values as far apart by chance; `p_adjusted`, the same for
         all groups as one family (Holm 1979): where all is chance, the probability that any of them is
-        at most alpha is at most alpha; and `p_least`, the smallest `p_adjusted` that samples of these
-        sizes can give. 1 where a sample is empty. In order of `by`.
+        at most alpha is at most alpha; `p_least`, the smallest `p_adjusted` that samples of these sizes
+        can give; 1 where a sample is empty; and `larger`, in how many more pairs of a value of each
+        sample the second's is the larger than is the smaller. In order of `by`.
 
     Raises:
         ConfigError: `value` holds no integers, or a group has more values than a sample has members.
@@ -54,13 +55,14 @@ def rank_test(
     keys, (groups,) = number_groups(by, values)
     sizes = _sizes(samples, second)
     sides = mask(values, pl.col(second))
-    pairs = _pairs(groups, integers(values, value), sides, sizes)
-    chances = [likelihood(above, below, *sizes) for above, below in pairs.T.tolist()]
+    counts = _pairs(groups, integers(values, value), sides, sizes).T.tolist()
+    chances = [likelihood(above, below, *sizes) for above, below in counts]
     least = min(1.0, likelihood(sizes[0] * sizes[1], 0, *sizes) * len(chances))
     columns = {
         "p": np.array(chances, dtype=np.float64),
         "p_adjusted": adjusted(np.array(chances, dtype=np.float64)),
         "p_least": np.full(len(chances), least),
+        "larger": np.array([above - below for above, below in counts], dtype=np.int64),
     }
     arrays = {name: to_array(column, like=groups) for name, column in columns.items()}
     return frame(keys, to_array(np.arange(len(chances)), like=groups), arrays)

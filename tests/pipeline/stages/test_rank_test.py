@@ -96,11 +96,17 @@ def test_what_is_absent_counts_as_nothing():
     """Of 4 and 4 steps the group is in the last 4 only: 2 of 70 orders are so clear."""
     [row] = run({"a": ([], [5, 6, 7, 8])}, 4, 4).to_dicts()
     assert row["p"] == 2 / 70
+    assert row["larger"] == 16
+
+
+def test_larger_tells_in_which_direction_most_pairs_differ():
+    """Pairs (1, 2), (1, 1), (5, 2), (5, 1): one larger, one equal, two smaller."""
+    assert run({"a": ([1, 5], [2, 1])}, 2, 2)["larger"].to_list() == [-1]
 
 
 def test_an_empty_sample_and_no_values_claim_nothing():
     assert run({"a": ([1, 2, 3], [])}, 3, 0)["p"].to_list() == [1.0]
-    assert run({}, 3, 3).columns == ["item", "p", "p_adjusted", "p_least"]
+    assert run({}, 3, 3).columns == ["item", "p", "p_adjusted", "p_least", "larger"]
 
 
 def test_more_values_than_members_are_refused():
