@@ -88,7 +88,7 @@ def test_a_moved_operator_is_neither_added_nor_removed(compare):
     moved = OPERATORS[1]._replace(module="decoder", dur=41_000)
     report, changes = compare(run_of(), run_of((OPERATORS[0], *OPERATORS[2:], moved)))
     assert (
-        "aten::gelu moved from encoder > aten::gelu to decoder > aten::gelu: 492.00 us of device time instead of 480.00 us"
+        "aten::gelu moved from encoder > aten::gelu to decoder > aten::gelu: 492.00 us instead of 480.00 us"
         in report.findings
     )
     assert set(changes.filter(pl.col("kind") == "place")["status"]) == {"both", "moved"}
@@ -103,6 +103,33 @@ def test_kernels_of_other_names_meet_by_their_place_in_the_call(compare):
     assert set(places["status"]) == {"replaced"}
     assert places.filter(operator="aten::gelu")["kernel"].to_list() == ["gelu -> hip_gelu"]
     assert places["change_ns"].to_list() == [0] * 6
+
+
+def test_kernels_outside_of_all_ranges_meet_by_name_only(compare):
+    """Their place says nothing: the one that is called otherwise is gone, and another is new."""
+    before, after = run_of(), run_of()
+    for tables in (before, after):
+        tables["span"] = [span for span in tables["span"] if span["level"] == "step"]
+    for kernel in after["kernel"]:
+        kernel["name"] = kernel["name"].replace("gelu", "silu")
+    _, changes = compare(before, after)
+    status = dict(changes.filter(kind="place").select("kernel", "status").rows())
+    assert (status["gelu"], status["silu"], status["gemm_a"]) == ("removed", "added", "both")
+
+
+def test_runs_that_have_little_in_common_say_so(compare):
+    other = tuple(
+        operator._replace(name=f"my{operator.name}", kernel=f"my_{operator.kernel}")
+        for operator in OPERATORS[:5]
+    )
+    report, _ = compare(run_of(), run_of((*other, OPERATORS[5])))
+    share = 120 / 2000
+    assert (
+        report.findings[0]
+        == f"only {share:.1%} of the time lies in call paths that both runs have: little of what follows compares like with like".replace(
+            "%", " %"
+        )
+    )
 
 
 def test_too_few_steps_claim_nothing(compare):
