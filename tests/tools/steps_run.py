@@ -44,7 +44,7 @@ class _Rank:
         work = {"device": 0, "ts": ts, "dur": dur, "correlation": self.ids, "stream": 7}
         self.add(table, **work, **({"launch_id": self.ids} if table == "kernel" else {}), **columns)
         if "nccl" in str(columns.get("name")):
-            self.add("collective", device=0, ts=ts, dur=dur, launch_id=self.ids, operation="allreduce", communicator="dp", sequence=self.ids, sequence_source="counted")  # fmt: skip
+            self.add("collective", device=0, ts=ts, dur=dur, launch_id=self.ids, operation="allreduce", communicator=f"rank {self.common['rank']}", sequence=self.ids, sequence_source="counted")  # fmt: skip
         self.device, self.host = ts + dur, since + LAUNCH
         self.span(operator, "operator", since)
 
@@ -76,7 +76,7 @@ def steps_run(
         noise: standard deviation of a kernel's duration, as a share of it.
         data: how much longer the loader takes.
         host: how long the host computes before it launches `aten::gelu`.
-        communication: how long an allreduce runs that nothing hides.
+        communication: how long an allreduce runs that nothing hides, in a communicator of its own.
         copy: how long a copy to the device runs that nothing hides.
         compute: how much longer `aten::mm` runs.
     """

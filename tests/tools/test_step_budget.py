@@ -12,9 +12,10 @@ import pytest
 
 import pasta
 from pasta.testing import write_trace
+from tests.tools.ranks_run import ranks_run
 from tests.tools.steps_run import LOADER, steps_run
 
-PARTS = ("compute", "communication", "copy", "launch_gap", "data", "synchronisation", "host", "other")  # fmt: skip
+PARTS = ("compute", "transfer", "wait", "communication", "copy", "launch_gap", "data", "synchronisation", "host", "other")  # fmt: skip
 DAY = 200
 
 
@@ -145,8 +146,7 @@ def test_one_slow_step_is_found_and_named(tmp_path, planted, part, cause):
     slow = report.tables["slow"]
     assert slow.select("rank", "step", "part").unique().rows() == [(1, "ProfilerStep#5", part)]
     assert slow.height == 20
-    if planted != "compute":
-        assert slow["cause"].unique().to_list() == [cause]
+    assert slow["cause"].unique().to_list() == [cause]
     assert slow["more_part_ns"].is_between(350_000, 450_000).all()
     assert "ProfilerStep#5 of rank 1 takes" in " ".join(report.findings)
 
@@ -178,6 +178,37 @@ def test_a_rank_that_computes_more_stands_out(tmp_path):
     assert heavy.select("rank", "part").unique().rows() == [(2, "compute")]
     assert heavy.height == 10
     assert "rank 2 needs" in " ".join(report.findings)
+
+
+def test_waiting_for_the_last_rank_is_told_from_transfer(tmp_path):
+    """Rank 2 comes late to each allreduce; until it begins the others wait, then all transfer."""
+    tables = ranks_run(1, ranks=4, steps=6, late={2: 300_000})
+    met = pl.DataFrame(tables["collective"]).with_columns(last=pl.col("ts").max().over("sequence"))
+    met = met.with_columns(wait=pl.min_horizontal("dur", pl.col("last") - pl.col("ts")))
+    report = pasta.run("step_budget", trace=write_trace(tmp_path / "t", **tables))
+    steps = report.tables["steps"]
+    assert steps.height == 4 * 6
+    for row in steps.to_dicts():
+        within = met.filter(
+            pl.col("rank") == row["rank"],
+            pl.col("ts").is_between(row["begin_ns"], row["begin_ns"] + row["step_ns"]),
+        )
+        assert within.height == 3
+        assert row["wait_ns"] == within["wait"].sum()
+        assert row["transfer_ns"] == within["dur"].sum() - within["wait"].sum()
+        assert row["communication_ns"] == 0
+        assert row["step_ns"] == sum(row[f"{part}_ns"] for part in PARTS)
+    told = [text for text in report.findings if text.startswith("ranks wait in communication")]
+    assert len(told) == 1
+    assert told[0].endswith("in allreduce, for rank 2")
+
+
+def test_what_no_other_rank_does_is_not_split(tmp_path):
+    everywhere = {(rank, step): 400_000 for rank in range(3) for step in range(8)}
+    trace = write_trace(tmp_path / "t", **steps_run(3, communication=everywhere))
+    report = pasta.run("step_budget", trace=trace)
+    assert report.tables["steps"].select(pl.sum("transfer_ns", "wait_ns")).row(0) == (0, 0)
+    assert any("are not split into transfer and waiting" in text for text in report.findings)
 
 
 def test_a_run_without_steps_is_one_step_and_that_is_said(tmp_path):
