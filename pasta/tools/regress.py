@@ -98,8 +98,7 @@ def _why_untold(row: Mapping[str, Any]) -> str:
         return "it is too small a part of all time to be tested"
     if row["verdict"] == "mixed":
         return "most steps differ the other way"
-    steps = f"{row['steps_before']} and {row['steps_after']} steps"
-    return f"{steps} are too few to tell that from chance"
+    return f"{row['units_before']} and {row['units_after']} are too few to tell that from chance"
 
 
 def _watched(threshold: Threshold, tables: Mapping[str, pl.DataFrame]) -> list[dict[str, Any]]:

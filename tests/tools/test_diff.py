@@ -191,6 +191,49 @@ def test_sets_of_runs_are_compared(make_trace):
     assert said.replace("more than chance", "untested") in few
 
 
+def recordings(make_trace, side, operators, speeds, steps):
+    """Traces of one side, of which each is slower or faster as a whole, as by its clocks."""
+    for n, speed in enumerate(speeds, start=1):
+        tables = run_of(operators, steps=steps, noise=0.01, seed=100 * n + len(side))
+        for kernel in tables["kernel"]:
+            kernel["dur"] = round(kernel["dur"] * speed)
+        yield f"{side}.{n}", make_trace(f"{side}{n}", **tables)
+
+
+def test_what_differs_from_run_to_run_is_seen_by_run_only(make_trace):
+    """Steps of one recording are alike; two recordings of each side say nothing."""
+    runs = dict(
+        [
+            *recordings(make_trace, "before", OPERATORS, (1.0, 1.01), 12),
+            *recordings(make_trace, "after", OPERATORS, (1.05, 1.04), 12),
+        ]
+    )
+    by_step, by_run = (pasta.run("diff", runs=runs, by_run=by_run) for by_run in (False, True))
+    assert any("more than chance" in finding for finding in by_step.findings)
+    assert not any("more than chance" in finding for finding in by_run.findings)
+    assert (
+        "2 and 2 runs are too few to tell any change from chance: what differs was observed, and no more can be claimed"
+        in by_run.findings
+    )
+
+
+def test_a_change_beyond_what_differs_from_run_to_run_is_found_by_run(make_trace):
+    speeds = [1 + n / 100 for n in range(9)]
+    slower = changed("aten::mm", "gemm_b", dur=600_000)
+    runs = dict(
+        [
+            *recordings(make_trace, "before", OPERATORS, speeds, 2),
+            *recordings(make_trace, "after", slower, speeds, 2),
+        ]
+    )
+    report = pasta.run("diff", runs=runs, by_run=True)
+    assert report.tables["kernels"].filter(verdict="significant")["operator"].to_list() == [
+        "aten::mm"
+    ]
+    row = report.tables["kernels"].filter(operator="aten::mm", match="gemm_b").row(0, named=True)
+    assert (row["units_before"], row["units_after"], row["steps_before"]) == (9, 9, 18)
+
+
 def test_one_run_is_nothing_to_compare(make_trace):
     trace = make_trace(**run_of())
     assert pasta.run("diff", trace=trace).findings == [

@@ -80,7 +80,7 @@ def test_too_few_steps_cannot_tell(judged):
     assert code == 4
     assert len(lines) == 1
     assert lines[0].startswith("thresholds[0]: aten::gelu takes 44.00 us instead of 40.00 us, ")
-    assert lines[0].endswith(", but 3 and 3 steps are too few to tell that from chance")
+    assert lines[0].endswith(", but 3 and 3 are too few to tell that from chance")
 
 
 def test_without_significance_means_decide(judged):

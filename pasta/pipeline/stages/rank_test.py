@@ -42,8 +42,9 @@ def rank_test(
         Columns `by`; `p`, the probability of values as far apart by chance; `p_adjusted`, the same for
         all groups as one family (Holm 1979): where all is chance, the probability that any of them is
         at most alpha is at most alpha; `p_least`, the smallest `p_adjusted` that samples of these sizes
-        can give; 1 where a sample is empty; and `larger`, in how many more pairs of a value of each
-        sample the second's is the larger than is the smaller. In order of `by`.
+        can give; 1 where a sample is empty; `first_size` and `second_size`, those sizes; and `larger`, in
+        how many more pairs of a value of each sample the second's is the larger than is the smaller.
+        In order of `by`.
 
     Raises:
         ConfigError: `value` holds no integers, or a group has more values than a sample has members.
@@ -62,6 +63,8 @@ def rank_test(
         "p": np.array(chances, dtype=np.float64),
         "p_adjusted": adjusted(np.array(chances, dtype=np.float64)),
         "p_least": np.full(len(chances), least),
+        "first_size": np.full(len(chances), sizes[0]),
+        "second_size": np.full(len(chances), sizes[1]),
         "larger": np.array([above - below for above, below in counts], dtype=np.int64),
     }
     arrays = {name: to_array(column, like=groups) for name, column in columns.items()}

@@ -106,7 +106,15 @@ def test_larger_tells_in_which_direction_most_pairs_differ():
 
 def test_an_empty_sample_and_no_values_claim_nothing():
     assert run({"a": ([1, 2, 3], [])}, 3, 0)["p"].to_list() == [1.0]
-    assert run({}, 3, 3).columns == ["item", "p", "p_adjusted", "p_least", "larger"]
+    assert run({}, 3, 3).columns == [
+        "item",
+        "p",
+        "p_adjusted",
+        "p_least",
+        "first_size",
+        "second_size",
+        "larger",
+    ]
 
 
 def test_more_values_than_members_are_refused():
