@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pasta.cli_options import pairs
-from pasta.errors import ConfigError
+from pasta.errors import ConfigError, PastaError
 
 
 @click.command("regress")
@@ -41,11 +41,16 @@ def regress(thresholds: Path, runs: Sequence[str], engine: str) -> None:
     from pasta.tools.thresholds import read_thresholds
 
     asked = read_thresholds(thresholds)
+    named = pairs(runs, "--run")
+    for side in ("before", "after"):
+        name = str(asked.parameters.get(side, side))
+        if not any(run == name or run.startswith(f"{name}.") for run in named):
+            raise PastaError(f"--run: no run is named '{name}'; add --run {name}=DIR")
     try:
         api.check("diff", asked.parameters)
         report = api.run(
             "diff",
-            runs=pairs(runs, "--run"),
+            runs=named,
             engine=engine,
             **{**asked.parameters, "top": ALL_ROWS},
         )

@@ -177,6 +177,48 @@ def test_ranks_of_one_run_are_compared(make_trace):
     )
 
 
+def test_ranks_of_a_step_add_up_and_the_slowest_makes_it(compare):
+    runs = []
+    for slow in (40_000, 48_000):
+        ranks = [run_of(), run_of(changed("aten::gelu", "gelu", dur=slow), rank=1)]
+        ranks[1]["span"] = [
+            span | {"dur": span["dur"] + slow * (span["level"] == "step")}
+            for span in ranks[1]["span"]
+        ]
+        runs.append(
+            {table: [row for tables in ranks for row in tables[table]] for table in ranks[0]}
+        )
+    _, changes = compare(*runs)
+    gelu = only(changes, kind="kernel", operator="aten::gelu")
+    assert (gelu["before_step_ns"], gelu["after_step_ns"], gelu["verdict"]) == (
+        80_000,
+        88_000,
+        "significant",
+    )
+    step = only(changes, kind="step")
+    assert (step["before_step_ns"], step["after_step_ns"]) == (1_940_000, 1_948_000)
+
+
+def test_a_call_that_launches_many_kernels_counts_each_once(compare):
+    """As a graph does: the call of gelu launches three kernels of one time of launch."""
+    before, after = run_of(), run_of()
+    for tables, names in ((before, "abc"), (after, "abd")):
+        gelus = [kernel for kernel in tables["kernel"] if kernel["name"] == "gelu"]
+        tables["kernel"] += [
+            kernel | {"launch_id": 1000 * n + kernel["launch_id"], "name": name}
+            for kernel in gelus
+            for n, name in enumerate(names, start=1)
+        ]
+    _, changes = compare(before, after)
+    places = changes.filter(kind="place", what="device", operator="aten::gelu")
+    assert sorted(places.select("kernel", "status", "before_ns", "after_ns").rows()) == [
+        ("a", "both", 480_000, 480_000),
+        ("b", "both", 480_000, 480_000),
+        ("c -> d", "replaced", 480_000, 480_000),
+        ("gelu", "both", 480_000, 480_000),
+    ]
+
+
 def test_sets_of_runs_are_compared(make_trace):
     """Two recordings of 5 steps on each side say what one of 5 cannot."""
     slower = changed("aten::gelu", "gelu", dur=50_000)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pasta.cli_regress import regress
-from pasta.errors import ConfigError
+from pasta.errors import ConfigError, PastaError
 from tests.tools.compared_runs import OPERATORS, Operator, changed, run_of
 
 
@@ -129,3 +129,24 @@ def test_a_name_that_neither_run_has_is_a_mistake(judged):
 def test_an_unknown_parameter_is_a_mistake(judged):
     with pytest.raises(ConfigError, match=r"t\.yaml: .*alhpa"):
         judged(run_of(), "{of: step, most: 5%}", parameters="{alhpa: 1}")
+
+
+def test_without_steps_a_threshold_of_steps_cannot_be_told(judged):
+    runs = run_of(), run_of(SLOWER)
+    for tables in runs:
+        tables["span"] = [span for span in tables["span"] if span["level"] != "step"]
+    code, lines = judged(runs[1], "{of: step, most: 1%}", "{of: device, most: 1%}", before=runs[0])
+    assert (code, lines) == (
+        4,
+        ["thresholds[0]: cannot be told: the runs have no time of any step"],
+    )
+
+
+def test_both_runs_must_be_named(tmp_path):
+    file = tmp_path / "t.yaml"
+    file.write_text("version: 1\nthresholds: [{of: step, most: 1%}]\n")
+    result = CliRunner().invoke(
+        regress, [str(file), "--run=before=gpt_h100", "--run=later=gpt_h100"]
+    )
+    assert isinstance(result.exception, PastaError)
+    assert str(result.exception) == "--run: no run is named 'after'; add --run after=DIR"
