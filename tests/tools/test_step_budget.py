@@ -229,3 +229,20 @@ def test_kernels_alone_say_when_but_not_why(tmp_path):
     (row,) = report.tables["steps"].to_dicts()
     assert (row["step_ns"], row["compute_ns"], row["other_ns"]) == (160, 120, 40)
     assert report.findings[1] == "the device stands still and nothing recorded tells why: 40 ns, 25.0 % of the steps, of which 40 ns before k"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "nsys_sqlite/nsysai_h100_2gpu_1s_schema3.25.sqlite",
+        "rocprofv3/tracelens_908_results.json.gz",
+        "kineto/kineto_resnet50_workers4_2021.json.gz",
+    ],
+)
+def test_whole_runs_of_samples_compute_as_long_as_device_time_says(samples, file):
+    steps = pasta.run("step_budget", trace=samples / file).tables["steps"]
+    devices = pasta.run("device_time", trace=samples / file).tables["devices"]
+    mine = steps.sort("rank", "device").select("rank", "device", "compute_ns", "copy_ns", "step_ns")
+    assert mine["compute_ns"].to_list() == devices.sort("rank", "device")["compute_ns"].to_list()
+    assert (mine["copy_ns"].to_numpy() <= devices.sort("rank", "device")["copy_ns"].to_numpy()).all()  # fmt: skip
+    assert (steps.select(pl.sum_horizontal(f"{part}_ns" for part in PARTS)).to_series() == steps["step_ns"]).all()  # fmt: skip
