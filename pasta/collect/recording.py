@@ -49,7 +49,7 @@ _SILENT = (
     "no process of the command imported torch or pasta, or did so under python -I, -E or -S:"
     " nothing was recorded in it"
 )
-_KILLED = "a signal ended the program, which loses of {}: {}"
+_KILLED = "a signal ended the program, which can lose of {}: {}"
 _FULL = "the trace has reached its byte limit: recording was switched off"
 
 

@@ -91,6 +91,15 @@ def test_a_timed_run_gives_the_same_and_its_parts_add_up(tmp_path):
     assert spans.filter(~within).is_empty()
 
 
+@pytest.mark.parametrize("tool", ["kernel_frequency", "hot_path"])
+def test_work_that_leaves_only_states_or_only_rows_is_timed_too(tmp_path, tool):
+    pytest.importorskip("distributed")
+    trace = trace_of_ranks(tmp_path / "ranks")
+    pasta.run(tool, trace=trace, engine="dask", workers=1, timings=tmp_path / "timings")
+    (row,) = pasta.run("scaling", trace=tmp_path / "timings").tables["runs"].to_dicts()
+    assert row["compute_ns"] > 0
+
+
 def test_timings_need_workers_and_a_free_folder(tmp_path):
     with pytest.raises(PastaError, match=r"^--timings needs workers with CPUs; add --engine dask"):
         pasta.run("kernel_frequency", engine="cpu", timings=tmp_path / "t")

@@ -360,10 +360,12 @@ DEVICE void load_tensor(void *data, uint32_t active, uint64_t pc, uint64_t tenso
     auto *slot = static_cast<Slot *>(data);
     if (!slot) return;
     const TensorMap *map = find_tensor_map(slot, hash_of_tensor_map(reinterpret_cast<const uint64_t *>(tensor_map)));
-    if (!map || mode != TILED) return add(&slot->totals->unsized_tensor_loads, 1);
+    bool is_sized = map && mode == TILED;
+    uint32_t sized = __ballot_sync(active, is_sized);
+    if (!is_sized) return add(&slot->totals->unsized_tensor_loads, 1);
     uint32_t bytes = touch_box<Does>(slot, map, at);
     count_bulk<Does>(slot, pc, READ, bytes);
-    if (Does::records) record(slot, active, pc, GLOBAL << 4 | READ, box_begin(map, at), bytes);
+    if (Does::records) record(slot, sized, pc, GLOBAL << 4 | READ, box_begin(map, at), bytes);
 }
 
 /* The patches; the name of each is what it does beside marking, and what it watches. Which lanes are at

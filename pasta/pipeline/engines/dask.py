@@ -52,7 +52,8 @@ class DaskEngine(Engine):
     Args:
         workers: processes to start on this machine; by default one for each core.
         scheduler: address of a running scheduler, whose workers are used instead.
-        shard_rows: rows that a shard has at most, unless one row group or one rank has more.
+        shard_rows: rows that a shard has at most, unless one row group or one rank has more; shards
+            of rows that stream have up to twice as many.
         timings: new folder for a trace of what each worker does when.
 
     Attributes:

@@ -36,8 +36,8 @@ _GONE = "cannot be reached any more; see its log, start it again and repeat the 
 class ShardRun:
     """One run of the sharded part of a graph.
 
-    States are combined in a tree by the order of their shards, so that neither the number of
-    workers nor the order in which they finish matters. Dask runs what a worker that died had, or
+    States are combined in a tree by the order of their shards, so that for given shards neither the
+    number of workers nor the order in which they finish matters. Dask runs what a worker that died had, or
     had made, again on another one.
 
     Args:

@@ -18,7 +18,10 @@ from polars.io.plugins import register_io_source
 
 from pasta.trace_writer import TraceWriter
 
-_TASKS = {"run_shard": "compute", "part": "compute", "combine_states": "combine"}
+_TASKS = {
+    **dict.fromkeys(["run_shard", "run_for_rows", "run_for_states", "part"], "compute"),
+    "combine_states": "combine",
+}
 """A task's function -> what it does."""
 
 _ACTIONS = {"transfer": "transfer", "disk-read": "disk", "disk-write": "disk"}
