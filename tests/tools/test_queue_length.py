@@ -59,6 +59,15 @@ def test_a_full_queue_and_the_calls_made_then(make_trace):
     assert any(text.startswith("stream 7, device 0, rank 0: 10 launches or more are pending for 101 ns") for text in report.findings)  # fmt: skip
 
 
+def test_without_calls_the_host_is_not_blamed(make_trace):
+    kernels = [kernel(0, 5, 5), kernel(0, 90, 5)]
+    report = pasta.run("queue_length", trace=make_trace("none", kernel=kernels))
+    assert [text.split(";")[0] for text in report.findings] == ["of 2 kernels and copies 0 have a call by correlation"]  # fmt: skip
+    kernels[0]["correlation"] = 1
+    report = pasta.run("queue_length", trace=make_trace("some", kernel=kernels, call=[call(1, 1)]))
+    assert "1 of 2 launches have a call, so that the host may be late for less time" in report.findings[0]  # fmt: skip
+
+
 def test_streams_are_apart_by_device_and_process(make_trace):
     kernels = [kernel(1, 5, 5), {**kernel(2, 5, 5), "device": 1}, {**kernel(1, 6, 5), "rank": 1, "pid": 2}]  # fmt: skip
     calls = [call(1, 0), call(2, 1), {**call(1, 2), "rank": 1, "pid": 2}]
