@@ -39,22 +39,25 @@ class InputConfig:
 
 @dataclass(frozen=True)
 class ParameterConfig:
-    """A value that `--set` may change, not below `least` where that is given."""
+    """A value that `--set` may change, within `least` and `most` where they are given."""
 
     kind: str
     default: Any
     about: str
     least: int | float | None = None
+    most: int | float | None = None
 
     def read(self, value: Any, path: str) -> Any:
         """Return a value given for it, in its own units.
 
         Raises:
-            ConfigError: it is of another type, or below `least`.
+            ConfigError: it is of another type, below `least` or above `most`.
         """
         found = parameter_value(value, self.kind, path)
         if self.least is not None and found < self.least:
             raise ConfigError(path, f"must be {self.least} or more, got {value}")
+        if self.most is not None and found > self.most:
+            raise ConfigError(path, f"must be {self.most} or less, got {value}")
         return found
 
 
@@ -180,18 +183,19 @@ def _parameter(value: Any, path: str) -> ParameterConfig:
     if path.removeprefix("parameters.") in _RESERVED:
         raise ConfigError(path, f"a parameter may not be called {', '.join(sorted(_RESERVED))}")
     options = _mapping(value, path)
-    _known_keys(options, {"type", "default", "about", "least"}, path)
+    _known_keys(options, {"type", "default", "about", "least", "most"}, path)
     kind = _text(options.get("type"), f"{path}.type")
     if kind not in PARAMETER_TYPES:
         hint = did_you_mean(kind, PARAMETER_TYPES)
         raise ConfigError(f"{path}.type", f"no parameter type '{kind}'.{hint}")
     if "default" not in options:
         raise ConfigError(path, "needs a default")
-    least = options.get("least")
-    if least is not None and (kind in {"string", "bool"} or type(least) not in {int, float}):
-        raise ConfigError(f"{path}.least", "expected a number, for a parameter that is a number")
+    for name in options.keys() & {"least", "most"}:
+        if kind in {"string", "bool"} or type(options[name]) not in {int, float}:
+            problem = "expected a number, for a parameter that is a number"
+            raise ConfigError(f"{path}.{name}", problem)
     about = _text(options.get("about", ""), f"{path}.about")
-    parameter = ParameterConfig(kind, None, about, least)
+    parameter = ParameterConfig(kind, None, about, options.get("least"), options.get("most"))
     return replace(parameter, default=parameter.read(options["default"], f"{path}.default"))
 
 

@@ -60,6 +60,9 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
 
 
 def _counted(threshold: Threshold, tables: Mapping[str, pl.DataFrame]) -> Outcome:
+    if tables["totals"].filter(kind="whole").is_empty():
+        nothing = "cannot be told: one of the runs has no work at all"
+        return Outcome("untold", f"{threshold.path}: {nothing}")
     rows = tables["places"].filter(pl.col("status") == threshold.of).to_dicts()
     if len(rows) <= threshold.most:
         return Outcome("holds")

@@ -60,6 +60,12 @@ def test_reads_everything():
             "parameters.top.default: must be 21 or more, got 20",
         ),
         ("default: 20", "default: 20, least: one", "parameters.top.least: expected a number"),
+        (
+            "default: 20",
+            "default: 20, most: 19",
+            "parameters.top.default: must be 19 or less, got 20",
+        ),
+        ("default: 20", "default: 20, most: []", "parameters.top.most: expected a number"),
         ("default: 10ms", "default: 10 parsecs", "parameters.window.default: expected a duration"),
         ("use: filter, from: kernels,", "use: filter,", "stages.named.from: needs the name"),
         ("use: filter, ", "", "stages.named.use: is missing"),

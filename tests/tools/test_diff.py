@@ -281,3 +281,24 @@ def test_one_run_is_nothing_to_compare(make_trace):
     assert pasta.run("diff", trace=trace).findings == [
         "there is nothing to compare: name two runs, --run before=DIR --run after=DIR"
     ]
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_steps_within_steps_count_once(compare, inner):
+    """Where each profiler step holds a step of the program, there are 12 steps, not 24."""
+
+    def with_steps(run):
+        outer = [span for span in run["span"] if span["level"] == "step"]
+        within = [
+            {**span, "span_id": 900_001 + n, "name": "step", "ts": span["ts"] + 50, "dur": 900_000}
+            for n, span in enumerate(outer)
+        ]
+        return {**run, "span": run["span"] + within * inner}
+
+    _, changes = compare(
+        *map(with_steps, (run_of(), run_of(changed("aten::gelu", "gelu", dur=47_000))))
+    )
+    step = only(changes, kind="step")
+    assert (step["steps_before"], step["steps_after"], step["verdict"]) == (12, 12, "as chance")
+    whole = only(changes, kind="whole", what="device")
+    assert (whole["change_step_ns"], whole["verdict"]) == (7_000, "significant")

@@ -150,3 +150,11 @@ def test_both_runs_must_be_named(tmp_path):
     )
     assert isinstance(result.exception, PastaError)
     assert str(result.exception) == "--run: no run is named 'after'; add --run after=DIR"
+
+
+def test_a_run_without_work_passes_nothing(judged):
+    nothing = {name: [] if name in ("kernel", "call") else rows for name, rows in run_of().items()}
+    nothing["span"] = [span for span in nothing["span"] if span["level"] == "step"]
+    code, lines = judged(nothing, "{of: added, most: 0}", "{of: removed, most: 0}")
+    assert code != 0
+    assert lines
