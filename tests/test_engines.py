@@ -54,6 +54,7 @@ NEEDED = {
     "uvm_advisor": "touch",
     "uvm_simulate": "touch",
     "scaling": "thread",
+    "copy_bandwidth": "copy",
 }
 
 
