@@ -72,4 +72,4 @@ def annotations(trace: Trace) -> list[str]:
 def losses(trace: Trace) -> dict[str, int]:
     """Count of what was lost, by reason."""
     found = table(trace, "loss")
-    return dict(found.select("reason", "count").rows()) if not found.is_empty() else {}
+    return dict(found.group_by("reason").agg(pl.col("count").sum()).rows()) if len(found) else {}
