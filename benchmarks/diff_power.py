@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from bisect import bisect_left
 from pathlib import Path
 
 import pasta
@@ -43,17 +44,15 @@ def measure(seeds: int, clean: int, steps: int, noise: float) -> None:
     said = f"{steps} and {steps} steps, noise {noise:.1%}"
     alarms = sum(bool(significant(OPERATORS, seed, steps, noise)) for seed in range(clean))
     print(f"{said}: something significant in {alarms} of {clean} pairs of equal runs", flush=True)
-    low, high = 0, len(TRIED) - 1
-    while low <= high:
-        middle = (low + high) // 2
-        after = changed(GROWN.name, GROWN.kernel, dur=round(GROWN.dur * (1 + TRIED[middle])))
+
+    def suffices(growth: float) -> bool:
+        after = changed(GROWN.name, GROWN.kernel, dur=round(GROWN.dur * (1 + growth)))
         found = [set(significant(after, seed, steps, noise)) for seed in range(seeds)]
         right = sum(names - {"whole", "step", "module"} == {GROWN.name} for names in found)
-        print(f"{said}: growth of {TRIED[middle]:.1%} found in {right} of {seeds}", flush=True)
-        if right >= WANTED * seeds:
-            high = middle - 1
-        else:
-            low = middle + 1
+        print(f"{said}: growth of {growth:.1%} found in {right} of {seeds}", flush=True)
+        return right >= WANTED * seeds
+
+    bisect_left(TRIED, x=True, key=suffices)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,16 +40,13 @@ def measure(seeds: int, steps: int, noise: float) -> None:
     """Print what is found in clean runs, and the smallest slow-down that suffices, by bisection."""
     alarms = len(named(seeds, steps, noise, {}))
     print(f"noise {noise:.1%}: something found in {alarms} of {seeds} clean runs", flush=True)
-    low, high = 0, len(TRIED) - 1
-    while low <= high:
-        middle = (low + high) // 2
-        runs = named(seeds, steps, noise, {SLOW_RANK: 1 + TRIED[middle]})
-        found = runs.count([f"{SLOW_RANK} slow"])
-        print(f"noise {noise:.1%}: {TRIED[middle]:.2%} found in {found} of {seeds}", flush=True)
-        if found >= WANTED * seeds:
-            high = middle - 1
-        else:
-            low = middle + 1
+
+    def suffices(growth: float) -> bool:
+        found = named(seeds, steps, noise, {SLOW_RANK: 1 + growth}).count([f"{SLOW_RANK} slow"])
+        print(f"noise {noise:.1%}: {growth:.2%} found in {found} of {seeds}", flush=True)
+        return found >= WANTED * seeds
+
+    bisect_left(TRIED, x=True, key=suffices)
 
 
 def main() -> None:

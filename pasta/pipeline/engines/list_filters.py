@@ -40,6 +40,8 @@ def with_values(node: Any) -> Any:
     asked, held = node.children
     if not isinstance(held, LiteralColumn) or not isinstance(held.value.dtype, pl.List):
         return node
+    if len(held.value) != 1:  # a list for each row
+        return node
     values = held.value.item()
     if not len(values):
         raise NotImplementedError("a condition on no values")

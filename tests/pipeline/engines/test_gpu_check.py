@@ -52,16 +52,23 @@ def test_branches_of_two_types_are_declined():
     assert declined(ROWS.select(same)) == []
 
 
-def test_conditions_on_lists_are_given_their_values():
+def condition_of(plan):
+    """The condition of a plan's only filter, as cudf-polars translated it."""
     from cudf_polars.dsl.traversal import traversal
 
-    translated = _translated(ROWS.filter(pl.sql_expr("b in ('x', 'z')")))[1]
-    [condition] = [node.mask.value for node in traversal([translated]) if hasattr(node, "mask")]
+    [mask] = [node.mask for node in traversal([_translated(plan)[1]]) if hasattr(node, "mask")]
+    return mask.value
+
+
+def test_conditions_on_lists_are_given_their_values():
+    condition = condition_of(ROWS.filter(pl.sql_expr("b in ('x', 'z')")))
     assert condition.children[1].value.dtype == pl.List(pl.String)
     asked, values = list_filters.with_values(condition).children
     assert (asked.name, values.value.to_list()) == ("b", ["x", "z"])
     assert values.dtype.polars_type == pl.String
     assert list_filters.with_values(asked) is asked
+    by_row = condition_of(ROWS.filter(pl.col("b").is_in(pl.lit(pl.Series([["x"], ["z"]] * 3)))))
+    assert list_filters.with_values(by_row) is by_row
 
 
 @pytest.mark.parametrize("tool", list(shipped_tools()))
