@@ -1,0 +1,82 @@
+"""Polars keeps little of what it frees where `pasta report` loads it, and workers keep all of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pasta.allocator import kept_for_parts
+
+LOADED = "import polars; from pasta.allocator import keep_little; keep_little()"
+BEFORE = "from pasta.allocator import keep_little; keep_little(); import polars"
+
+
+def settings(code: str, **environment: str) -> tuple[list[str], str]:
+    """Run code in a process of its own; return the allocator's settings and what it complains of."""
+    shown = f"{code}; import os; print(os.environ['_RJEM_MALLOC_CONF'])"
+    kept = {name: text for name, text in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
+    done = subprocess.run(
+        [sys.executable, "-c", shown],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip().split(","), done.stderr
+
+
+def test_polars_is_told_before_it_is_loaded() -> None:
+    found, said = settings(BEFORE)
+    assert {f"narenas:{os.cpu_count()}", "muzzy_decay_ms:0"} < set(found)
+    assert found.index("muzzy_decay_ms:0") > found.index("muzzy_decay_ms:1000")
+    assert said == ""
+
+
+def test_what_is_set_already_holds() -> None:
+    found, _ = settings(BEFORE, _RJEM_MALLOC_CONF="narenas:7")
+    assert found[-1] == "narenas:7"
+
+
+def test_nothing_changes_where_polars_is_loaded() -> None:
+    found, _ = settings(LOADED)
+    assert not any(setting.startswith("narenas") for setting in found)
+
+
+@pytest.fixture
+def nothing_set(monkeypatch) -> None:
+    """Leave out what the machine that runs the tests has set of the C library's allocator."""
+    for name in ("MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("nothing_set")
+def test_processes_that_work_on_parts_keep_what_they_free() -> None:
+    before = dict(os.environ)
+    shown = (
+        "import polars, os; print(*(f'{n}={os.environ[n]}' for n in os.environ if 'MALLOC' in n))"
+    )
+    with kept_for_parts():
+        done = subprocess.run(
+            [sys.executable, "-c", shown], capture_output=True, text=True, check=True
+        )
+    found = dict(setting.split("=") for setting in done.stdout.split())
+    assert found["_RJEM_MALLOC_CONF"].split(",")[-2:] == [
+        "dirty_decay_ms:10000",
+        "muzzy_decay_ms:0",
+    ]
+    assert int(found["MALLOC_TRIM_THRESHOLD_"]) > int(found["MALLOC_MMAP_THRESHOLD_"]) == 32 << 20
+    assert done.stderr == ""
+    assert dict(os.environ) == before
+
+
+@pytest.mark.usefixtures("nothing_set")
+def test_what_the_user_set_of_the_c_library_stays(monkeypatch) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "7")
+    with kept_for_parts():
+        assert os.environ["MALLOC_ARENA_MAX"] == "7"
+        assert "MALLOC_TRIM_THRESHOLD_" in os.environ
+    assert os.environ["MALLOC_ARENA_MAX"] == "7"
+    assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
