@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -49,9 +50,16 @@ def tree_memory(pid: int) -> int:
     return total
 
 
+def as_installed() -> dict[str, str]:
+    """Return the environment, in which Python keeps byte code, as it has that of an installed wheel."""
+    return {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def measure(command: list[str]) -> tuple[dict[str, float], int]:
     """Run `command`; return what it printed as JSON last, and its peak memory in bytes."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=as_installed()
+    ) as process:
         peak = 0
         while process.poll() is None:
             peak = max(peak, tree_memory(process.pid))

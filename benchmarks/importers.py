@@ -1,6 +1,6 @@
 """Measure how fast, and in how much memory, files of other tools are imported.
 
-    python benchmarks/importers.py enlarge nsys SMALL.sqlite LARGE.sqlite [--megabytes N] [--seed N]
+    python benchmarks/importers.py enlarge nsys|rocprofv3 SMALL LARGE [--megabytes N] [--seed N]
     python benchmarks/importers.py make FORMAT PATH [--megabytes N] [--seed N]
     python benchmarks/importers.py time PATH... [--rounds N]
 
@@ -128,7 +128,32 @@ def _renumbered(text: str | None, offset: int) -> str | None:
     return text and _NUMBER.sub(lambda number: str(int(number[0]) + offset), text)
 
 
-ENLARGE: dict[str, Callable[[Path, Path, int, int], None]] = {"nsys": enlarge_nsys}
+def enlarge_rocprofv3(small: Path, large: Path, size: int, seed: int) -> None:
+    """Repeat the kernels of a JSON file of rocprofv3."""
+    content = json.loads(small.read_bytes())
+    kernels = content["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"]
+    period = kernels[-1]["end_timestamp"] - kernels[0]["start_timestamp"]
+    ids = max(kernel["correlation_id"]["internal"] for kernel in kernels)
+    mark = json.dumps(kernels, separators=(",", ":"))
+    head, tail = json.dumps(content, separators=(",", ":")).split(mark)
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    with large.open("w", encoding="utf-8") as file:
+        file.write(head + mark[:-1])
+        while file.tell() + len(tail) < size:
+            shift = period + chance.randrange(_GAP_NS)
+            for kernel in kernels:
+                kernel["start_timestamp"] += shift
+                kernel["end_timestamp"] += shift
+                kernel["correlation_id"]["internal"] += ids
+                kernel["dispatch_info"]["dispatch_id"] += ids
+            file.write("," + json.dumps(kernels, separators=(",", ":"))[1:-1])
+        file.write("]" + tail)
+
+
+ENLARGE: dict[str, Callable[[Path, Path, int, int], None]] = {
+    "nsys": enlarge_nsys,
+    "rocprofv3": enlarge_rocprofv3,
+}
 
 
 def time_imports(files: list[Path], rounds: int) -> None:

@@ -87,6 +87,14 @@ class Completing(Importer, Protocol):
 
 IMPORTERS: Registry[Importer] = Registry("importer", "pasta.collect.importers")
 
+
+def recognised(source: Source) -> tuple[str, Importer] | None:
+    """Return name and importer of the format that a source is of; `None`: it is of none that is known."""
+    candidates = [(name, IMPORTERS.get(name)) for name in IMPORTERS]
+    candidates.sort(key=lambda candidate: candidate[1].general)
+    return next((known for known in candidates if known[1].recognises(source)), None)
+
+
 I = TypeVar("I", bound=Importer)  # noqa: E741
 
 

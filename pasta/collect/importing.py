@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -17,8 +17,8 @@ from pasta.collect.completing import Part, part_of, rank_in_name
 from pasta.collect.containers.arrow_files import is_arrow_or_parquet
 from pasta.collect.containers.csv_rows import looks_like_csv
 from pasta.collect.freed_memory import give_back
-from pasta.collect.gathering import Gathering, gathered_sources
-from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer
+from pasta.collect.gathering import gathered_sources
+from pasta.collect.importer import IMPORTERS, Completing, Imported, Importer, recognised
 from pasta.collect.importers.mapped import Mapped
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Progress, Source, files_of, open_sources
@@ -204,7 +204,7 @@ def import_part(file: Path, folder: Path, rank: int) -> PartWriter | None:
     """
     sources = open_sources([file])  # holds the file open
     source = next(sources)
-    known = _recognised(source)
+    known = recognised(source)
     if known is None:
         return None
     name, found = known
@@ -228,7 +228,6 @@ class _Import:
         self._strict = strict
         self._parts: list[Part] = []
         self._told_later: list[tuple[list[str], Losses]] = []
-        self._pieces: dict[str, str] = {}
         self._completing = 0
         self._format = ""
         self._collectors: list[dict[str, Any]] = []
@@ -237,7 +236,7 @@ class _Import:
         trace = TraceWriter(
             self._folder, {"command": None, "sources": [str(file) for file in files]}
         )
-        for source in gathered_sources(files, progress):
+        for source in self._sources(files, progress):
             self._add(source)
         if len(self._ranks) > len(self._parts):
             raise InputError(
@@ -262,6 +261,12 @@ class _Import:
         )
         return report
 
+    def _sources(self, files: Sequence[Path], progress: Progress | None) -> Iterator[Source]:
+        """Yield what is to be imported; files of which a map tells the columns are each for themselves."""
+        if self._mapped is not None:
+            return open_sources(files, progress)
+        return gathered_sources(files, self._folder.with_name("aside"), progress)
+
     def _add(self, source: Source) -> None:
         """Import one source into a folder of its own and sort it."""
         name, found = self._importer_of(source)
@@ -274,7 +279,6 @@ class _Import:
                 " import them one by one"
             )
         self._format = found.format
-        self._refuse_pieces(source, found)
         losses = self._losses_of(name, found, source)
         writer = PartWriter(self._folder / f".part-{len(self._parts)}")
         imported = found.read(source, writer, losses)
@@ -282,22 +286,12 @@ class _Import:
         _finish(writer, imported, rank, losses)
         self._parts.append(Part(source.name, name, rank, told_by, imported.pid, writer, [losses]))
 
-    def _refuse_pieces(self, source: Source, found: Importer) -> None:
-        """Refuse the second of an archive's files that are of one process: each would be a rank."""
-        if source.file is not None or not isinstance(found, Gathering):
-            return
-        key = found.piece_of(source)
-        if key is not None and key in self._pieces:
-            raise InputError(
-                f"{source.name}: is of one process with {self._pieces[key]}, but of an archive each"
-                " file is a rank; unpack it and name the files, or their folder"
-            )
-        if key is not None:
-            self._pieces[key] = source.name
-
     def _complete(self, source: Source) -> None:
         """Add what a source tells to the part that it completes."""
-        name, found = self._importer_of(source)
+        known = recognised(source)
+        if known is None:
+            return
+        name, found = known
         if not _completes(found):
             return
         losses = self._losses_of(name, found, source)
@@ -398,7 +392,7 @@ class _Import:
 
 def _importer_of(source: Source) -> tuple[str, Importer]:
     """Return name and importer of the format that the source's first bytes tell."""
-    found = _recognised(source)
+    found = recognised(source)
     if found is not None:
         return found
     if source.folder is not None:
@@ -420,12 +414,6 @@ def _what_to_do(source: Source) -> str:
     if is_arrow_or_parquet(source.head) or looks_like_csv(source.head):
         return "of a table of rows say what its columns are: --map MAP.yaml"
     return "name a file that a profiler wrote"
-
-
-def _recognised(source: Source) -> tuple[str, Importer] | None:
-    candidates = [(name, IMPORTERS.get(name)) for name in IMPORTERS]
-    candidates.sort(key=lambda candidate: candidate[1].general)
-    return next((known for known in candidates if known[1].recognises(source)), None)
 
 
 def _finish(writer: PartWriter, imported: Imported, rank: int, losses: Losses) -> None:

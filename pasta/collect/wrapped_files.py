@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
-
-import polars as pl
-import pyarrow.parquet as pq
 
 from pasta.collect.counters import Focus
 from pasta.collect.importing import import_part
 from pasta.collect.losses import Losses
+from pasta.collect.part_rows import append_part
 from pasta.collect.receive import Receiver
 from pasta.collect.wrappers import Wrapper
 from pasta.errors import InputError
-from pasta.trace_writer import PartWriter
 
-_IDS = ("span_id", "parent_id", "external_id", "stack_id", "object_id")
 _FIRST_ID = 1 << 48
 """Added to ids of a file, and again for the next, beyond those that other collectors gave out."""
 _NOTHING = "the tool left no file to import"
@@ -91,29 +86,8 @@ class WrappedFiles:
             part = import_part(file, Path(scratch) / "part", self._rank)
             if part is None:
                 return False
-            ranks = {pid: rank for rank, pid in self._receiver.processes}
-            rank = pl.col("pid").replace_strict(ranks, default=self._rank, return_dtype=pl.Int32)
-            for table, rows in _batches(part):
-                ids = pl.col([name for name in _IDS if name in rows.columns])
-                unique = pl.when(ids > 0).then(ids + first_id).otherwise(ids)
-                self._append(table, rows.with_columns(unique, rank=rank))
+            append_part(part, self._receiver, self._rank, first_id)
         return True
-
-    def _append(self, table: str, rows: pl.DataFrame) -> None:
-        for (rank,), group in rows.group_by("rank", maintain_order=True):
-            arrow = group.to_arrow(compat_level=pl.CompatLevel.oldest())
-            self._receiver.append(cast("int", rank), table, arrow)
-
-
-def _batches(part: PartWriter) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield the rows of an imported part by table, in pieces that fit into memory."""
-    for table in part.rows:
-        for file in sorted((part.folder / table).glob("*.parquet")):
-            with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches():
-                    rows = pl.from_arrow(batch)
-                    assert isinstance(rows, pl.DataFrame)  # noqa: S101
-                    yield table, rows
 
 
 def _why(error: Exception, file: Path) -> str:

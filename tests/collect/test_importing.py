@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import re
 import shutil
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 import pytest
 
@@ -114,8 +116,9 @@ def test_several_gzip_members_are_one_stream(tmp_path):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_file_cut_at_nine_tenths_keeps_its_complete_events(tmp_path, compressed):
+    random = Random(5)
     whole = json.dumps(
-        {"traceEvents": [{**e, "args": {"x": hash(e["name"])}} for e in events(5000)]}
+        {"traceEvents": [{**e, "args": {"x": random.getrandbits(64)}} for e in events(5000)]}
     )
     content = gzip.compress(whole.encode()) if compressed else whole.encode()
     file = write(tmp_path / "cut", content[: len(content) * 9 // 10])
@@ -131,6 +134,17 @@ def test_a_file_cut_at_nine_tenths_keeps_its_complete_events(tmp_path, compresse
     with pytest.raises(InputError, match=r"cut.* at byte \d+: .*leave out --strict"):
         import_trace([file], tmp_path / "strict", strict=True)
     assert not (tmp_path / "strict").exists()
+
+
+def test_a_file_cut_anywhere_in_an_event_has_lost_nothing_else(tmp_path):
+    args = {"x": -1.5e-9, "text": 'ü "\\ \ud83d\ude00', "is": True, "none": None, "of": [[-1], {}]}
+    whole = json.dumps({"traceEvents": [{**e, "args": args} for e in events(3)]}).encode()
+    ends = [found.end() for found in re.finditer(rb"\}\}", whole)]
+    for cut in range(ends[0], ends[1]):
+        report = import_trace([write(tmp_path / "cut", whole[:cut])], tmp_path / f"out{cut}")
+        [(_, reason, count, _)] = report.losses
+        assert (report.rows["span"], count) == (1, 1)
+        assert reason == f"the file ends early: cut at byte {cut}, 1 events kept"
 
 
 def test_damaged_gzip_data_keeps_what_came_before(tmp_path):

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from pasta.collect.importer import IMPORTERS
-from pasta.collect.recording import Selection, record_command
+from pasta.collect.recording import record_command
+from pasta.collect.selection import Selection
 from pasta.trace import Trace
 from tests.collect.recorded_programs import ROOT, losses, python, table
 from tests.collect.wrapped_programs import install, kineto

@@ -28,6 +28,7 @@ _INCOMPLETE = "incomplete"
 _CLOSED = "closed"
 _NESTED_MAX = 64
 _END_OF_ARRAY = re.compile(rb"\}\s*\]\s*(?=\}\s*\Z|,\s*\"\w+\"\s*:|\Z)")
+_JUST_BEGUN = re.compile(rb'\}\s*,\s*(?=\{\s*(?:"\w*"?\s*)?\Z)')
 _UNTYPED = msgspec.json.Decoder(list[msgspec.Raw])
 
 E = TypeVar("E")
@@ -143,7 +144,7 @@ class ArrayBlocks(JsonStream):
 
     def _decode_pieces(self, elements: Elements[E], block: bytes) -> tuple[list[E], bytes, bool]:
         """Decode a damaged block one by one; arguments and result are `_decode_block`'s."""
-        gaps = list(elements.following.finditer(block))
+        gaps = [*elements.following.finditer(block), *_JUST_BEGUN.finditer(block)]
         starts = [0, *(gap.end() for gap in gaps)]
         ends = [*(gap.start() + 1 for gap in gaps), len(block)]
         found: list[E] = []
@@ -204,12 +205,7 @@ class ArrayBlocks(JsonStream):
                     where=f"byte {self._offset} or later",
                 )
             return found, rest, state
-        try:
-            _decode(elements, b"[" + piece)
-        except msgspec.DecodeError as error:
-            if "truncated" in str(error):
-                problem = _INCOMPLETE
-        return [], b"", problem
+        return [], b"", _INCOMPLETE if _ends_early(piece) else problem
 
     def _left_out(
         self, elements: Elements[E], array: bytes, problem: str
@@ -225,6 +221,8 @@ class ArrayBlocks(JsonStream):
                     where=f"byte {self._offset} or later ({problem})",
                 )
                 return [], closed[1], _CLOSED
+            if _ends_early(array[1:-1]):
+                return [], b"", _INCOMPLETE
         return [], b"", problem
 
     def _last_boundary(self, elements: Elements[Any]) -> int:
@@ -272,3 +270,16 @@ def _decode_closed(
         return decode(text[:end]), text[end:-1]
     except msgspec.DecodeError:
         return None
+
+
+def _ends_early(piece: bytes) -> bool:
+    """Tell whether a piece of JSON is right as far as it goes, and goes on."""
+    text = b"[" + piece
+    try:
+        _UNTYPED.decode(text)
+    except RecursionError:
+        return False
+    except msgspec.DecodeError as error:
+        # A number that ends after its sign, point or exponent is told as invalid, at the end.
+        return "truncated" in str(error) or str(error).endswith(f"(byte {len(text)})")
+    return False

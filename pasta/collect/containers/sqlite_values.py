@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pasta.collect.containers.sqlite_pages import Bytes, Numbers
-from pasta.collect.containers.sqlite_records import BLOB, ONE, REAL, ZERO, Fields
+from pasta.collect.containers.sqlite_records import BLOB, ONE, REAL, ZERO, Fields, pieces_at
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.columns import Columns
 
@@ -145,9 +145,8 @@ def _whole_numbers(fields: Fields, place: int) -> Numbers:
 
 def _words(data: Bytes, ends: Numbers) -> Numbers:
     """Return the eight bytes before each of `ends` as big-endian integers."""
-    words = np.ndarray((len(data) - 7,), ">i8", data.data, strides=(1,))
-    numbers: Numbers = words[ends - 8].astype(np.int64)
-    return numbers
+    words: Numbers = pieces_at(data, ends - 8, 8).view(np.int64).byteswap()
+    return words
 
 
 def _masked(
@@ -168,8 +167,8 @@ def _spans(fields: Fields, place: int) -> pa.Array[Any]:
     sizes = np.maximum(kinds - 12, 0) >> 1
     size = sizes[form]
     starts = fields.body + fields.offsets[place][form]
-    first = np.ndarray((len(data) - 11,), "<u4", data.data, strides=(1,))[starts]
-    rest = np.ndarray((len(data) - 11,), "<u8", data.data[4:], strides=(1,))[starts]
+    first = pieces_at(data, starts, 4).view(np.uint32)
+    rest = pieces_at(data[4:], starts, 8).view(np.uint64)
     views = np.empty((len(starts), 2), dtype=np.uint64)
     views[:, 0] = (first & _FIRST_MASK[np.minimum(sizes, _INLINE)][form]).astype(np.uint64) << 32
     views[:, 0] |= size.view(np.uint64)

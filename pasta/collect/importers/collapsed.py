@@ -16,7 +16,7 @@ from pasta.trace_writer import PartWriter
 _LINE = re.compile(r"(?P<stack>.*) (?P<count>\d{1,18}(?:\.\d{1,18})?)\s*")
 _PYTHON = re.compile(r"(?P<function>.*) \((?P<file>[^()]*\.pyx?|<[^()]*>)(?::(?P<line>\d{1,9}))?\)")
 _PROCESS = re.compile(r'process (\d{1,18})(?::"(.*)")?')
-_THREAD = re.compile(r"thread \((0x[0-9a-fA-F]{1,15}|\d{1,18})\)(?:: (.*))?")
+THREAD = re.compile(r"thread \((0x[0-9a-fA-F]{1,15}|\d{1,18})\)(?:: (.*))?")
 _COMMAND = re.compile(r"(.*)-(\d{1,18})/(\d{1,18})")
 _LINES_LOOKED_AT = 50
 _DAMAGED_OF = 4
@@ -49,15 +49,21 @@ class Collapsed:
         lines = TextLines(source, losses)
         stacks = _CollapsedStacks(part)
         for line in lines:
-            found = _LINE.fullmatch(line)
+            found = stack_of(line)
             if found:
-                stacks.add(found["stack"].strip(), float(found["count"]))
+                stacks.add(*found)
             elif line.strip():
                 losses.fault("line that is no stack with a count: left out", where=repr(line[:60]))
         stacks.finish()
         if lines.cut:
             losses.skip("last line without an end: its count may be cut short")
         return Imported(pid=stacks.first_pid)
+
+
+def stack_of(line: str) -> tuple[str, float] | None:
+    """Return the stack and the count that a line tells; `None`: it is no such line."""
+    found = _LINE.fullmatch(line)
+    return (found["stack"].strip(), float(found["count"])) if found else None
 
 
 class _CollapsedStacks:
@@ -78,7 +84,7 @@ class _CollapsedStacks:
             self.first_pid = self.first_pid or pid
             self._stacks[pid] = Stacks(self._part, pid)
             self._processes.setdefault(pid, None)
-        stack_id = self._stacks[pid].id_of([_frame(text) for text in texts])
+        stack_id = self._stacks[pid].id_of([frame_of(text) for text in texts])
         self._rows.add(pid, tid, KIND, stack_id, count)
 
     def finish(self) -> None:
@@ -101,8 +107,8 @@ class _CollapsedStacks:
             if process := _PROCESS.fullmatch(text):
                 pid = int(process[1])
                 self._processes[pid] = process[2]
-            elif thread := _THREAD.fullmatch(text):
-                tid = int(thread[1], 16 if thread[1].startswith("0x") else 10)
+            elif thread := THREAD.fullmatch(text):
+                tid = thread_number(thread[1])
                 self._threads[pid, tid] = thread[2]
             elif (command := _COMMAND.fullmatch(text)) and text == outermost[0]:
                 pid, tid = int(command[2]), int(command[3])
@@ -111,8 +117,14 @@ class _CollapsedStacks:
         return pid, tid
 
 
+def thread_number(text: str) -> int:
+    """Return a thread's id, which may be written in base 16."""
+    return int(text, 16 if text.startswith("0x") else 10)
+
+
 @lru_cache(maxsize=1 << 16)
-def _frame(text: str) -> Frame:
+def frame_of(text: str) -> Frame:
+    """Return the frame that a part of a stack tells of."""
     found = _PYTHON.fullmatch(text)
     if found is None:
         return Frame(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -31,6 +32,9 @@ _OPERATIONS = (
 )
 _NO_COMMUNICATION = frozenset({"", "wait", "init", "endcoalescing", "startcoalescing"})
 
+_NAMES_HELD = 1 << 12
+"""Kernels, whose names are long, few, and met again in every batch."""
+
 _ELEMENT_BYTES = {
     "byte": 1,
     "char": 1,
@@ -51,11 +55,13 @@ _ELEMENT_BYTES = {
 }
 
 
+@lru_cache(_NAMES_HELD)
 def is_communication(kernel: str) -> bool:
     """Tell from its name whether a kernel is one of NCCL, RCCL or oneCCL."""
     return "ccl" in kernel and _KERNEL.search(kernel) is not None
 
 
+@lru_cache(_NAMES_HELD)
 def operation_of_kernel(kernel: str) -> str:
     """Return the operation that a kernel's name tells, empty where it tells none (`Generic`)."""
     match = _KERNEL.search(kernel)

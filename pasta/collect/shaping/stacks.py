@@ -35,11 +35,13 @@ class Stacks:
     Args:
         part: where the rows of `frame` go.
         pid: the process.
+        owner: whose numbers they are, where several write stacks of a process into one trace.
     """
 
-    def __init__(self, part: PartWriter, pid: int = 0) -> None:
+    def __init__(self, part: PartWriter, pid: int = 0, owner: str = "") -> None:
         self._part = part
         self._pid = pid
+        self._owner = [owner] if owner else []
         self._held: dict[tuple[Frame, ...], int] = {}
         self._written = _Numbers()
         self._stack_ids: list[int] = []
@@ -54,7 +56,7 @@ class Stacks:
         if key not in self._held:
             if len(self._held) >= _HELD_MAX:
                 self._held.clear()
-            self._held[key] = stable_number("\0".join(map(repr, key)))
+            self._held[key] = stable_number("\0".join([*self._owner, *map(repr, key)]))
             self._write(self._held[key], key)
         return self._held[key]
 

@@ -51,6 +51,8 @@ def test_columns_are_what_json_says(rows: list[tuple[int, int, int]], blank: str
         b'{"kind":1},{"kind":}',
         b'{"kind":1},{"kind":2}],"next":[{"kind":3}',
         b'{"kind":1},{"kind":1 2}',
+        b'{"kind":1},{"kind":}2',
+        b'{"kind":1},{"ki2nd":},{"kind":3}',
     ],
 )
 def test_any_other_shape_is_declined(block: bytes) -> None:

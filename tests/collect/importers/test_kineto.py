@@ -214,6 +214,25 @@ def test_memory_instants_become_allocations_and_releases(imported):
     assert losses == {"instant event (marks of the recording and others): left out": 1}
 
 
+def test_what_lies_outside_of_the_recorded_window_is_counted(imported):
+    marks = [("Record Window End", 50), ("Iteration Start: PyTorch Profiler", 10)]
+    kernels = [(1, 8), (2, 8), (3, 7), (9, 2), (49, 5), (50, 0), (60, None)]
+    trace, losses = imported(
+        [
+            *({"ph": "i", "name": name, "ts": ts, "s": "g"} for name, ts in marks),
+            *(complete("kernel", "k", ts, dur, pid=0, tid=7) for ts, dur in kernels),
+            complete("cpu_op", "aten::add", 1, 2),
+        ]
+    )
+    assert len(rows(trace, "kernel", "ts")) == len(kernels)
+    window = "window that the profiler recorded: kept"
+    assert {reason: count for reason, count in losses.items() if window in reason} == {
+        f"kernel before the {window}": 3,
+        f"kernel after the {window}": 2,
+        f"range before the {window}": 1,
+    }
+
+
 def test_the_dialect_of_2021(imported):
     stack = "torch/nn.py(10): forward;train.py(7): <module>"
     trace, _ = imported(
@@ -227,9 +246,13 @@ def test_the_dialect_of_2021(imported):
             complete("Kernel", "k", 4, 1, tid="stream 7", pid=0, correlation=8,
                      **{"external id": 3}),
             complete("Operator", "odd", 20, 5, tid="main thread", pid=5555),
+            complete("Operator", "ProfilerStep#3", 1, 30, tid="5555", pid=5555),
+            complete("Operator", "Optimizer.step#SGD.step", 15, 4, tid="5555", pid=5555),
         ]
     )  # fmt: skip
-    spans = rows(trace, "span")
+    ranges = dict(rows(trace, "span", "name", "level"))
+    assert (ranges["ProfilerStep#3"], ranges["Optimizer.step#SGD.step"]) == ("step", "phase")
+    spans = [span for span in rows(trace, "span") if span["level"] == "operator"]
     assert [span["tid"] for span in spans[:2]] == [5555, 5555]
     assert spans[0]["input_shapes"] == ["2x3", "", "4;5x6"]
     assert spans[0]["input_types"] == ["float", "Int", "TensorList"]

@@ -354,7 +354,7 @@ def test_cpu_samples_and_waits(tmp_path: Path) -> None:
     assert [
         (row["ts"] - BASE, row["dur"], row["kind"], row["weight"], row["stack_id"] != 0)
         for row in found
-    ] == [(15, None, "on_cpu", 500.0, True), (20, 12, "off_cpu", 12.0, False)]
+    ] == [(15, None, "cycles", 500.0, True), (20, 12, "off_cpu", 12.0, False)]
 
 
 def test_memory_and_counters_of_gpus(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pasta.collect.recording import Selection, record_command
+from pasta.collect.recording import record_command
+from pasta.collect.selection import Selection
 from pasta.trace import Trace
 from tests.collect.importers.nsys_help import (
     BASE,

@@ -41,7 +41,7 @@ def test_a_sample_and_its_stack(imported):
     report, trace = imported(SAMPLE)
     assert report.format == "Linux perf (perf script)"
     assert rows(trace, "sample", "pid", "tid", "ts", "dur", "kind", "weight") == [
-        (1271, 1273, 40781315462007, None, "on_cpu", 10101010.0)
+        (1271, 1273, 40781315462007, None, "cycles", 10101010.0)
     ]
     assert rows(trace, "frame", "depth", "function", "file", "language", "library") == [
         (0, "exc_page_fault", "", "", "[kernel.kallsyms]"),
@@ -59,14 +59,14 @@ def test_a_sample_and_its_stack(imported):
     ("head", "expected"),
     [
         ("a 7/8 1.5: cpu-clock: ", (7, 8, 1_500_000_000, "on_cpu", None)),
-        ("a     7 1.000001:        5 cycles: ", (7, 7, 1_000_001_000, "on_cpu", 5.0)),
+        ("a     7 1.000001:        5 cycles: ", (7, 7, 1_000_001_000, "cycles", 5.0)),
         ("   a b  7 [003] 1.000001: 5 instructions:ppp: ", (7, 7, 1_000_001_000, "instructions:ppp", 5.0)),
         ("a 7/8 U  1.5: page-faults: ", (7, 8, 1_500_000_000, "page-faults", None)),
         ("a 7/8 [000] d.h1. 1.5: sched:sched_wakeup: comm=x pid=3", (7, 8, 1_500_000_000, "sched:sched_wakeup", None)),
         ("a 7/8 1.5: 9 cpu/event=0x3c,umask=1/u: ", (7, 8, 1_500_000_000, "cpu/event=0x3c,umask=1/u", 9.0)),
         ("a 7/8 1.5: 9 cpu_core/cycles/P: ", (7, 8, 1_500_000_000, "cpu_core/cycles/P", 9.0)),
-        ("python 3 66512 1.5: cycles: ", (66512, 66512, 1_500_000_000, "on_cpu", None)),
-        ("swapper 0/0 1.5: cycles: ", (0, 0, 1_500_000_000, "on_cpu", None)),
+        ("python 3 66512 1.5: cycles: ", (66512, 66512, 1_500_000_000, "cycles", None)),
+        ("swapper 0/0 1.5: cycles: ", (0, 0, 1_500_000_000, "cycles", None)),
     ],
 )  # fmt: skip
 def test_heads_of_all_forms(imported, head, expected):
@@ -99,10 +99,11 @@ def test_equal_stacks_are_stored_once_for_each_process(imported):
     assert trace.scan("sample").select(pl.col("stack_id").n_unique()).collect().item() == 1
 
 
-def test_only_one_event_is_time_on_the_cpu(imported):
-    text = "".join(f"a 7/7 {n}.0: 1 {e}: \n\n" for n, e in enumerate(("cpu-clock", "cycles"), 1))
+def test_only_one_clock_is_time_on_the_cpu(imported):
+    events = ("cycles:u", "cpu-clock", "task-clock:u")
+    text = "".join(f"a 7/7 {n}.0: 1 {e}: \n\n" for n, e in enumerate(events, 1))
     _, trace = imported(text)
-    assert rows(trace, "sample", "kind") == [("on_cpu",), ("cycles",)]
+    assert rows(trace, "sample", "kind") == [("cycles",), ("on_cpu",), ("task-clock",)]
 
 
 def test_switches_give_intervals_off_the_cpu(imported):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tarfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -212,16 +213,31 @@ def test_damage_is_counted(written, imported):
         imported(*written("9", folder="strict", kernel_trace=KERNELS_7 + "1,2\n"), strict=True)
 
 
-def test_an_archive_of_one_process_is_not_taken_for_ranks(tmp_path, written):
+def test_files_of_one_process_in_an_archive_are_one_rank(tmp_path, written, imported):
     files = written(kernel_trace=KERNELS_7, hip_api_trace=CALLS)
-    archive = tmp_path / "a.tar"
+    plain, _ = imported(*files)
+    report = import_trace([packed(tmp_path / "a.tar", files)], tmp_path / "out")
+    assert report.ranks == [0]
+    assert report.rows == plain.rows
+    assert losses(report) == losses(plain)
+
+
+def test_a_cut_archive_of_one_process_says_which_file_is_not_whole(tmp_path, written):
+    files = written(kernel_trace=KERNELS_7, hip_api_trace=CALLS)
+    archive = packed(tmp_path / "a.tar", files[::-1])
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: whole.rindex(CALLS.encode()[-10:])])
+    report = import_trace([archive], tmp_path / "out")
+    assert report.rows["kernel"] == 2
+    assert any("hip_api_trace.csv: the archive is cut" in told for told in report.warnings)
+
+
+def packed(archive: Path, files: list[Path]) -> Path:
+    """Return an archive with files, all of one folder."""
     with tarfile.open(archive, "w") as tar:
         for file in files:
             tar.add(file, f"host/{file.name}")
-    with pytest.raises(
-        InputError, match=r"is of one process with .*; unpack it and name the files"
-    ):
-        import_trace([archive], tmp_path / "out")
+    return archive
 
 
 def test_sizes_that_fit_no_column_are_unknown(written, imported):

@@ -438,3 +438,87 @@ def test_nodes_of_any_type_are_read_or_counted(tmp_path_factory, twin, place, va
     nodes = [*NODES[:at], changed, *NODES[at + 1 :]]
     report = import_trace([twin, write(folder / "et.json", execution_trace(nodes))], folder / "t")
     assert report.rows["span"] == 5
+
+
+def record(number, sequence, group, name, elements, *, newer=True):
+    """A node that records a collective: a tensor, its sequence number, its group, its rank, its name."""
+    made = node(number, "record_param_comms", 3, "", [(70, (elements,))], [(71, (elements,))])  # fmt: skip
+    told = [[sequence, False], [group, "a group"], 0, name] if newer else [sequence, group, 0, name]
+    made["inputs"]["values"] += [*told, [], []]
+    kinds = ["Tuple[Int,Bool]", "Tuple[String,String]", "Int", "String"] if newer else ["Int", "Int", "Int", "String"]  # fmt: skip
+    made["inputs"]["types"] = ["GenericList[Tensor(c10::BFloat16)]", *kinds, "GenericList[]", "GenericList[]"]  # fmt: skip
+    made["inputs"]["shapes"] += [[]] * 6
+    made["inputs"]["strides"] += [[]] * 6
+    return made
+
+
+def communicating(records, *more):
+    """Import records of collectives at 20, 40, ..., each with the call and the kernel that it launches."""
+    events = [event("forward", 10, 90, 1, cat="user_annotation")]
+    events += [event(made["name"], 12, 2, 90, cat="user_annotation") for made in more]
+    for n, made in enumerate(records, start=1):
+        ts = 20 * n
+        events += [
+            event("record_param_comms", ts, 12, 1 + n),
+            event("cudaLaunchKernelExC", ts + 5, 2, 1 + n, cat="cuda_runtime", correlation=n),
+            event("ncclDevKernel_SendRecv()" if n > 1 else "ncclDevKernel_AllReduce_Sum()", ts + 30, 9, 1 + n, cat="kernel", tid=20, correlation=n, device=0, stream=20),
+        ]  # fmt: skip
+        assert made["id"] > 3
+    return events, [NODES[0], *more, *records, NODES[-2], NODES[-1]]
+
+
+def collectives(trace):
+    columns = ["communicator", "sequence", "sequence_source", "operation", "dtype", "bytes_in", "bytes_out", "members", "source"]  # fmt: skip
+    return trace.scan("collective").sort("ts").select(columns).collect().rows()
+
+
+def test_named_groups_sequences_and_sizes_of_collectives(tmp_path):
+    listed = node(4, "## process_group:init ##", 3, "")
+    told = [{"pg_name": "0", "ranks": []}, {"pg_name": "5", "pg_desc": "tp", "ranks": [0, 4]}]
+    listed["inputs"] = {"values": [json.dumps(told)], "shapes": [[]], "types": ["String"]}
+    records = [record(10, 41, "0", "allreduce", 6), record(11, 7, "5", "all_to_allv", 3)]
+    trace, _ = imported(tmp_path, *communicating(records, listed))
+    assert collectives(trace) == [
+        ("0", 41, "recorded", "allreduce", "BFloat16", 24, 24, None, "arguments"),
+        ("5", 7, "recorded", "alltoall", "BFloat16", 12, 12, [0, 4], "arguments"),
+    ]
+
+
+def test_one_group_without_a_name_is_known_and_several_are_not(tmp_path):
+    one = [record(n, n, 94594108284448, "allreduce", 6, newer=False) for n in (10, 11)]
+    (tmp_path / "one").mkdir()
+    trace, losses = imported(tmp_path / "one", *communicating(one))
+    assert [row[:4] for row in collectives(trace)] == [("0", 10, "recorded", "allreduce"), ("0", 11, "recorded", "allreduce")]  # fmt: skip
+    two = [record(n, n, 94594108284448 + n, "allreduce", 6, newer=False) for n in (10, 11)]
+    (tmp_path / "two").mkdir()
+    trace, losses = imported(tmp_path / "two", *communicating(two))
+    assert [row[:3] for row in collectives(trace)] == [("", 0, "counted"), ("", 1, "counted")]
+    assert collectives(trace)[0][4:7] == ("BFloat16", 24, 24)
+    assert losses["collectives of several process groups that the execution trace does not name: their groups and sequence numbers left out"] == 2  # fmt: skip
+
+
+def test_records_that_cannot_be_read_change_nothing(tmp_path):
+    records = [record(10, -4, "0", "allreduce", 6), record(11, 7, "0", "wait", 3)]
+    listed = node(4, "## process_group:init ##", 3, "")
+    listed["inputs"] = {"values": ["{no list", 5], "shapes": [[], []], "types": ["String", "Int"]}
+    trace, _ = imported(tmp_path, *communicating(records, listed))
+    assert [row[1:4] for row in collectives(trace)] == [(0, "counted", "allreduce"), (1, "counted", "sendrecv")]  # fmt: skip
+
+
+def test_collectives_of_eight_ranks_match_by_sequence(samples, tmp_path):
+    archives = [samples / "kineto_multirank" / f"param_dlrm_8rank_{kind}.tar.gz" for kind in ("et", "kineto")]  # fmt: skip
+    import_trace(archives, tmp_path / "t")
+    trace = Trace.open(tmp_path / "t")
+    found = trace.scan("collective").sort("pid", "ts").collect()
+    told = []
+    with tarfile.open(archives[0]) as archive:
+        for member in archive:
+            content = json.load(archive.extractfile(member)) if member.isfile() else {"nodes": []}
+            for each in content["nodes"]:
+                values = each["inputs"]
+                if each["name"] == "record_param_comms" and values[-3] != "wait":
+                    given = values[0][0] if isinstance(values[0][0], list) else values[0]
+                    told.append((content["pid"], values[1], given[3] * given[4]))
+    assert sorted(found.select("pid", "sequence", "bytes_in").rows()) == sorted(told)
+    facts = pasta.run("stragglers", trace=trace).facts
+    assert (facts["matched_by_sequence"], facts["matched_by_launch_order"]) == (64, 0)

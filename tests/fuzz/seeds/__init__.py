@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tests.fuzz.content import Content
 from tests.fuzz.seeds.amd import rocprofv3_csv, rocprofv3_json
 from tests.fuzz.seeds.amd_databases import rocpd, rocprof_compute_csv, rocprof_compute_db, rpd
-from tests.fuzz.seeds.host import collapsed, perf_script, speedscope
+from tests.fuzz.seeds.host import carm_csv, collapsed, perf_script, perf_stat, speedscope
 from tests.fuzz.seeds.nsight import nsys
 from tests.fuzz.seeds.nvidia import ncu_csv
 from tests.fuzz.seeds.pytorch import kineto, torch_execution, torch_memory, torch_memory_timeline
@@ -15,6 +15,7 @@ from tests.fuzz.seeds.timelines import chrome_json, perfetto, xplane
 from tests.fuzz.seeds.triton import nvbit_text, proton, triton_log
 
 _MAKERS: tuple[Callable[[], list[Content]], ...] = (
+    carm_csv,
     chrome_json,
     collapsed,
     kineto,
@@ -22,6 +23,7 @@ _MAKERS: tuple[Callable[[], list[Content]], ...] = (
     nsys,
     nvbit_text,
     perf_script,
+    perf_stat,
     perfetto,
     proton,
     rocpd,

@@ -1,4 +1,4 @@
-"""Samples of call stacks on the CPU."""
+"""Samples of call stacks on the CPU, its counters and its ceilings."""
 
 from __future__ import annotations
 
@@ -55,3 +55,19 @@ def collapsed() -> list[Content]:
 def speedscope() -> list[Content]:
     """Return profiles of both kinds."""
     return [one_file(json.dumps(_SPEEDSCOPE)), recorded("recorded/py_spy.speedscope.json")]
+
+
+def perf_stat() -> list[Content]:
+    """Return counters of a whole run and of intervals."""
+    common = '"unit" : "", "event" : "cycles", "event-runtime" : 9, "pcnt-running" : 50.00}'
+    whole = f'{{"counter-value" : "5.5", {common}\n{{"counter-value" : "<not counted>", {common}\n'
+    intervals = "".join(
+        f'{{"interval" : {end}, "counter-value" : "7", {common}\n' for end in ("0.1", "0.25")
+    )
+    return [one_file(f"# started\n\n{whole}"), one_file(intervals)]
+
+
+def carm_csv() -> list[Content]:
+    """Return ceilings as the CARM tool writes them."""
+    ceilings = ",".join(["2026", "avx2", "dp", "4", "2", "1", "No", "8", "add", *["40.5", "1"] * 6])
+    return [one_file(f"Name:,a,L1 Size:,48,L2 Size:,1,L3 Size:,2\nDate,ISA\n{ceilings}\n")]

@@ -31,7 +31,7 @@ class Kineto:
     """
 
     format = "PyTorch profiler (Kineto JSON)"
-    version = 2
+    version = 3
     general = False
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
@@ -69,6 +69,7 @@ class Kineto:
                 losses,
                 launch_gap=SECOND_LAUNCH - launches,
                 device_communicators=reading.tables.device_communicators,
+                window=reading.window,
             ),
             shift_ns=origin.base_ns,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from pasta.collect.importers.kineto.window import WINDOWED, Window
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.span_parents import SpanParents
 from pasta.schema import TABLES
@@ -21,15 +22,17 @@ def finish_transforms(
     *,
     launch_gap: int,
     device_communicators: set[str],
+    window: Window,
 ) -> Mapping[str, Transform]:
     """Return for each table what completes its rows, slice after slice in order of time.
 
     Args:
         pid: the process of all rows.
         base_ns: added to every time.
-        losses: where what parents leave doubtful is counted.
+        losses: where what parents leave doubtful, and what lies outside of the window, is counted.
         launch_gap: taken from the launch ids beyond it, which are those of a second half.
         device_communicators: the communicators that kernels work for.
+        window: when the profiler recorded; rows outside of it are counted.
     """
     complete = completion(pid, base_ns, launch_gap)
     first_steps: dict[str, Transform] = {
@@ -40,6 +43,8 @@ def finish_transforms(
     transforms: dict[str, Transform] = dict.fromkeys(TABLES, complete)
     for table, first in first_steps.items():
         transforms[table] = _followed(first, complete)
+    for table in WINDOWED:
+        transforms[table] = _followed(window.counting(table, losses), transforms[table])
     return transforms
 
 

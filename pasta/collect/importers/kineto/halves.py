@@ -61,6 +61,7 @@ class Half(msgspec.Struct):
     device_communicators: list[str] = []
     first: int | None = None
     last: int | None = None
+    window: tuple[int | None, int | None] = (None, None)
     names: list[tuple[str, str, str, str]] = []
     metadata: dict[str, Any] = {}
     pairs: list[Begin | End] = []

@@ -25,6 +25,7 @@ from pasta.collect.importers.kineto.halves import Half
 from pasta.collect.importers.kineto.origin import Origin
 from pasta.collect.importers.kineto.pairs import BeginEndPairs
 from pasta.collect.importers.kineto.tables import KinetoTables
+from pasta.collect.importers.kineto.window import Window
 from pasta.collect.losses import Losses
 from pasta.collect.sources import Source
 from pasta.trace_writer import PartWriter
@@ -81,6 +82,7 @@ class Reading:
     ) -> None:
         self.tables = KinetoTables(part, losses, launches)
         self.origin = Origin()
+        self.window = Window()
         self._losses = losses
         self._pairs = BeginEndPairs(losses)
         self._kept_after = 0
@@ -122,6 +124,7 @@ class Reading:
         half.devices = sorted(self.tables.devices)
         half.device_communicators = sorted(self.tables.device_communicators)
         half.first, half.last = self.tables.first, self.tables.last
+        half.window = (self.window.first, self.window.last)
         half.names = [(*key, label) for key, label in self.origin.names.items()]
         half.metadata = self._reader.metadata
         half.pairs = self._pairs.left_over()
@@ -133,6 +136,7 @@ class Reading:
         self.tables.devices.update(half.devices)
         self.tables.device_communicators.update(half.device_communicators)
         self.tables.extend(half.first, half.last)
+        self.window.extend(*half.window)
         self.origin.names.update({(kind, pid, tid): name for kind, pid, tid, name in half.names})
         self._reader.metadata.update(half.metadata)
         for loss in half.losses:
@@ -208,17 +212,22 @@ class Reading:
         memory = [event for event in events if event.name == "[memory]"]
         if memory:
             self.tables.add_memory(memory)
+        self.window.take(events)
         others = len(events) - len(memory)
         self._losses.skip("instant event (marks of the recording and others): left out", others)
 
 
 def _operator_level(names: list[str]) -> Any:
-    return pa.repeat(pa.scalar(_OPERATOR, pa.string()), len(names))
+    return _level_of_ranges(names, _OPERATOR)  # in the dialect of 2021 steps are among operators
 
 
 def _annotation_level(names: list[str]) -> Any:
+    return _level_of_ranges(names, "annotation")
+
+
+def _level_of_ranges(names: list[str], other: str) -> Any:
     texts = pa.array(names, pa.string())
-    phase = pc.if_else(pc.match_substring_regex(texts, _PHASE), "phase", "annotation")
+    phase = pc.if_else(pc.match_substring_regex(texts, _PHASE), "phase", other)
     return pc.if_else(pc.match_substring_regex(texts, _STEP), "step", phase)
 
 

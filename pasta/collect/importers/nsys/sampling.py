@@ -24,15 +24,16 @@ def add_samples(session: Session) -> None:
         chains = chains or Callchains(session, "SAMPLING_CALLCHAINS")
         timed, times = session.timed(batch, "sample")
         pid, tid = session.host_threads(timed)
+        cycles = timed.integers("cpuCycles")
         session.append(
             "sample",
             {
                 "pid": pa.array(pid),
                 "tid": pa.array(tid),
                 "ts": times["ts"],
-                "kind": constant("on_cpu", len(timed), pa.string()),
+                "kind": pa.array(np.where(cycles > 0, "cycles", "samples")),
                 "stack_id": chains.stacks(timed.integers("id"), pid),
-                "weight": pa.array(timed.integers("cpuCycles", 1).astype(np.float64)),
+                "weight": pa.array(np.maximum(cycles, 1).astype(np.float64)),
             },
         )
 

@@ -10,7 +10,7 @@ from pasta.collect.importers.nvbit_text.opcodes import Opcode, opcode_of
 _SIZE = r"(\d{1,10}),(\d{1,10}),(\d{1,10})"
 _LAUNCH = re.compile(
     r"(?:MEMTRACE: )?(?:CTX 0x(?P<context>[0-9a-f]{1,16}) - )?(?:LAUNCH - )?"
-    r"Kernel (?:pc )?0x[0-9a-f]+ - Kernel name (?P<name>.*?) - grid launch id (?P<id>\d{1,18})"
+    r"Kernel (?:pc )?0x[0-9a-f]+ - Kernel name (?P<name>.*?) - grid launch id (?P<id>\d{1,18})(?!\d)"
     rf"(?: - grid size {_SIZE} - block size {_SIZE}"
     r"(?: - nregs (?P<registers>\d{1,9}))?(?: - shmem (?P<shared>\d{1,9}))?"
     r"(?: - cuda stream id (?P<stream>-?\d{1,18}))?)?.*"

@@ -26,6 +26,7 @@ _PAIR = r"\((-?\d{1,18}):(-?\d{1,18})\)"
 _FORK = re.compile(rf"PERF_RECORD_(FORK|EXIT){_PAIR}:{_PAIR}")
 _NAMED = re.compile(r"PERF_RECORD_COMM(?: exec)?: (?P<name>.*):(-?\d{1,18})/(-?\d{1,18})")
 _MAPPED = re.compile(r"PERF_RECORD_MMAP2? (?P<pid>-?\d{1,18})/-?\d{1,18}: ")
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d{1,18})")
 _NEXT = re.compile(r"==>\s.*?(?:next_pid=(\d{1,18})|:(\d{1,18}) \[)")
 
 
@@ -118,6 +119,12 @@ def process_mapped(record: str) -> int | None:
     """Return the process that a record says has mapped a file."""
     found = _MAPPED.match(record)
     return int(found["pid"]) if found else None
+
+
+def records_lost(record: str) -> int:
+    """Return how many records were lost, as a record of perf's own tells; 0: it tells of none."""
+    found = _LOST.match(record)
+    return int(found[1]) if found else 0
 
 
 def next_thread(fields: str) -> int | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from pasta.collect.importers.perf_script.lines import (
     Head,
     frame_of,
     head_of,
     next_thread,
+    records_lost,
     source_of,
 )
 from pasta.collect.importers.perf_script.tasks import Tasks
@@ -20,6 +23,7 @@ _CYCLES = frozenset({"cycles", "cpu-cycles", "cpu_core/cycles/", "cpu_atom/cycle
 _SWITCH = "sched:sched_switch"
 _OUT, _IN = "PERF_RECORD_SWITCH OUT", "PERF_RECORD_SWITCH IN"
 _OF_CPUS = "PERF_RECORD_SWITCH_CPU_WIDE "
+_LOST = "samples that perf lost, as it was too slow"
 _IDLE = 0
 _KNOWN_MAX = 1 << 16
 
@@ -30,13 +34,24 @@ class Samples:
     Args:
         part: where rows go.
         losses: where what is left out is counted.
+        offset: ns that are added to every time.
+        kinds: event, as perf prints it -> kind of its samples; all others are told by their names.
 
     Attributes:
         first_pid: the process of the first sample; 0: there is none.
     """
 
-    def __init__(self, part: PartWriter, losses: Losses) -> None:
+    def __init__(
+        self,
+        part: PartWriter,
+        losses: Losses,
+        *,
+        offset: int = 0,
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
         self.first_pid = 0
+        self._offset = offset
+        self._kinds = kinds or {}
         self._part = part
         self._losses = losses
         self._tasks = Tasks(part, losses)
@@ -51,6 +66,11 @@ class Samples:
         self._on_cpu = ""
         self._left: dict[int, tuple[int, int, int]] = {}
 
+    @property
+    def pids(self) -> Collection[int]:
+        """The processes that were told of so far."""
+        return self._tasks.pids
+
     def take(self, line: str) -> None:
         """Take one line."""
         if not line or line.isspace():
@@ -61,7 +81,7 @@ class Samples:
             self._tasks.take_header(line)
         elif not line.startswith("\t") and (head := head_of(line)):
             self._end_sample()
-            self._begin(head)
+            self._begin(head._replace(ts=head.ts + self._offset) if head.ts else head)
         else:
             self._take_frame(line)
 
@@ -88,6 +108,8 @@ class Samples:
             self._leave(pid, head, 0)
         elif head.record.removeprefix(_OF_CPUS).startswith((_IN, "IN")):
             self._come_back(head.tid, head.ts)
+        elif lost := records_lost(head.record):
+            self._losses.fault(_LOST, lost, head.ts)
         else:
             self._tasks.take_record(head)
 
@@ -109,7 +131,7 @@ class Samples:
         pid = self._pid
         self.first_pid = self.first_pid or pid
         stack = self._stack_id(pid, tuple(self._lines))
-        if head.event == _SWITCH:
+        if head.event == _SWITCH and _SWITCH not in self._kinds:
             if (tid := next_thread(head.rest)) is not None:
                 self._come_back(tid, head.ts)
             self._leave(pid, head, stack)
@@ -119,13 +141,16 @@ class Samples:
         self._rows.add(pid, head.tid, head.ts, None, kind, stack, weight)
 
     def _kind(self, event: str) -> str:
-        """Return `on_cpu` for the first event that tells of time on the CPU, else its name."""
+        """Return `on_cpu` for the first clock, whose periods are ns, else the event's name."""
+        if event in self._kinds:
+            return self._kinds[event]
         plain = event.partition(":")[0] if event.count(":") < 2 else event
-        name = plain if plain in _CLOCKS | _CYCLES else event
-        if name not in _CLOCKS | _CYCLES:
-            return name or "sample"
-        self._on_cpu = self._on_cpu or name
-        return "on_cpu" if name == self._on_cpu else name
+        if plain in _CYCLES:
+            return plain
+        if plain not in _CLOCKS:
+            return event or "sample"
+        self._on_cpu = self._on_cpu or plain
+        return "on_cpu" if plain == self._on_cpu else plain
 
     def _leave(self, pid: int, head: Head, stack: int) -> None:
         if head.tid != _IDLE:

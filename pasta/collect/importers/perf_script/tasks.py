@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pasta.collect.importers.perf_script.lines import (
@@ -56,6 +57,11 @@ class Tasks:
         self._assumed: set[int] = set()
         self._processes: dict[int, _Task] = {}
         self._threads: dict[tuple[int, int], _Task] = {}
+
+    @property
+    def pids(self) -> Collection[int]:
+        """The processes that were seen so far."""
+        return self._processes.keys()
 
     def take_header(self, line: str) -> None:
         """Take a line of the head of the file."""

@@ -20,10 +20,10 @@ _BEGIN_BYTES = 1 << 10
 
 @importer("torch_execution")
 class TorchExecution:
-    """Adds shapes and touched storages to the operators that a Kineto file has times of."""
+    """Adds shapes, touched storages and what collectives are to what a Kineto file has times of."""
 
     format = "PyTorch execution trace (JSON)"
-    version = 2
+    version = 3
     general = False
     completes = "kineto"
 

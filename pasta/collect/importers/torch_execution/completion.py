@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pasta.collect.containers.json_events import EventReader
+from pasta.collect.importers.torch_execution.communication import Communication
 from pasta.collect.importers.torch_execution.gathered import Gathered
 from pasta.collect.importers.torch_execution.lives import Lives
 from pasta.collect.importers.torch_execution.nodes import (
@@ -34,7 +35,7 @@ from pasta.trace_writer import PartWriter
 
 _FRAME = "[pytorch|profiler|execution_"
 _ORDERING = ("tid", "ts", "dur", "external_id", "level", "name", "sequence")
-_TIMES = ("span_id", "pid", "ts", "dur")
+_TIMES = ("span_id", "pid", "tid", "ts", "dur")
 _BLOCK_BYTES = 1 << 20  # nodes take many times as much once they are decoded
 _NODE_SCHEMA: dict[str, pa.DataType] = {
     "node": pa.uint64(),
@@ -100,12 +101,16 @@ class Completion:
 
     def read(self, source: Source) -> Mapping[str, Transform]:
         """Read the nodes of `source`, and append and change what they tell of."""
+        self._communication = Communication(self._losses)
         self._touches = Touches(Waiting(self._scratch))
         self._nodes = Gathered(self._scratch / "nodes", _NODE_SCHEMA)
         self._found = Gathered(self._scratch / "touches", _TOUCH_SCHEMA)
         try:
             self._read_nodes(source)
             twins = self._twins()
+            self._communication.complete(
+                self._part, twins.select("node", "tid", "ts", "end"), other_step=self._other_step
+            )
             self._complete_spans(twins)
             if self._part.rows.get("memory"):
                 self._losses.skip(_OTHER_MEMORY, self._found.height)
@@ -142,6 +147,7 @@ class Completion:
                 unknown += 1
                 continue
             broken += taken.broken
+            self._communication.add(node, taken)
             if not taken.name.startswith(_FRAME):
                 sequence = taken.sequence if taken.sequence >= 0 else None
                 shapes, types = taken.shapes or None, taken.types or None
@@ -164,7 +170,7 @@ class Completion:
 
         Returns:
             `row` of the span, `place` of the node and its number `node`, and of the span `span_id`,
-            `pid`, `ts` and `end`.
+            `pid`, `tid`, `ts` and `end`.
         """
         nodes = self._node_numbers()
         spans = in_order(self._span_numbers())
@@ -174,7 +180,9 @@ class Completion:
         self._losses.skip(_LONE_NODE, nodes.height - len(found.nodes) - found.ambiguous)
         self._losses.skip(_LONE_SPAN, spans.height - len(found.spans))
         told, known = nodes["sequence"][found.nodes], spans["sequence"][found.spans]
-        self._losses.skip(_OTHER_STEP, int((told != known).sum() or 0))
+        elsewhere = int((told != known).sum() or 0)
+        self._other_step = elsewhere > 0
+        self._losses.skip(_OTHER_STEP, elsewhere)
         twins = nodes.select("place", "node")[found.nodes].with_columns(spans["row"][found.spans])
         return self._with_times(twins.sort("row"))
 
@@ -211,7 +219,7 @@ class Completion:
             pieces.append(frame[rows[start:stop].astype(np.int64) - row])
             row += frame.height
         of_spans = pl.concat(pieces).select(
-            "span_id", "pid", "ts", end=pl.col("ts") + pl.col("dur").fill_null(0)
+            "span_id", "pid", "tid", "ts", end=pl.col("ts") + pl.col("dur").fill_null(0)
         )
         return twins.hstack(of_spans)
 

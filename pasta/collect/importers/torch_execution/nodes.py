@@ -130,6 +130,12 @@ def operation(node: Node) -> Operation | None:
     )
 
 
+def arguments(node: Node) -> tuple[list[Any], list[Any]]:
+    """Return the values given to a node and their types, as many, as they stand in the file."""
+    given = _values(node.inputs, node.input_shapes, node.input_types)
+    return given.values, given.types
+
+
 def _attributes(node: Node) -> dict[str, Any]:
     listed = node.attrs if isinstance(node.attrs, list) else []
     return {

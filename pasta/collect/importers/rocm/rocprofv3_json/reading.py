@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pasta.ahead import ahead
 from pasta.collect.containers import json_records
 from pasta.collect.containers.json_records import RecordReader
 from pasta.collect.containers.json_uniform import UniformRecords
@@ -67,7 +68,7 @@ _DECODERS = {kind: decoder_of(kind) for kind in _KINDS}
 
 
 class Reading:
-    """Reads one file into a part.
+    """Reads one file into a part: on a thread of its own records are decoded, on this one columns made.
 
     Where records come before what describes them, the descriptions are read first, in a pass of their
     own.
@@ -96,13 +97,17 @@ class Reading:
         Raises:
             InputError: the file holds no process.
         """
-        reader = _reader(source, self._losses, _decoder)
-        for path, value in reader:
-            if reader.entered.get((_ROOT,), 0) != self._processes:
+        damage = Losses(self._losses.collector, self._losses.source, strict=self._losses.strict)
+        reader = _reader(source, damage, _decoder)
+        numbered = ((reader.entered.get((_ROOT,), 0), path, value) for path, value in reader)
+        for process, path, value in ahead(numbered):
+            if process != self._processes:
                 self._end_process()
-                self._begin_process(reader.entered[_ROOT,])
+                self._begin_process(process)
             self._take(path[1:], value)
         self._end_process()
+        for loss in damage:
+            self._losses.add(loss)
         if not self._processes:
             raise InputError(f"{self._losses.source}: JSON without a process in '{_ROOT}'")
         if reader.cut:
