@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 import pasta
 from pasta.schema import arrow_schema
@@ -244,8 +245,11 @@ class OnGpu:
         self._cudf = cudf
 
     def hold(self, rows: pl.DataFrame) -> Any:
-        """Return the rows where they are worked on."""
-        return self._cudf.DataFrame.from_arrow(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        """Return the rows where they are worked on; cuDF takes no large lists."""
+        arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+        lists = pa.list_(pa.string())
+        fields = [f.with_type(lists) if pa.types.is_large_list(f.type) else f for f in arrow.schema]
+        return self._cudf.DataFrame.from_arrow(arrow.cast(pa.schema(fields)))
 
     def taken(self, rows: Any, places: Any, changed: dict[str, Any]) -> Any:
         """Return the rows at `places` with other values; nulls of the real rows stay."""

@@ -1,26 +1,34 @@
 """How much faster two workers of one thread run a graph than one, and what memory each takes.
 
-python benchmarks/shards.py FOLDER [KERNELS] [RANKS] [REPEATS]
+    python benchmarks/shards.py FOLDER [--tools kernel_frequency device_time] [--kernels 5e7] [--ranks 16]
+                                       [--repeats 3]
 
-Writes a trace of KERNELS kernels over RANKS ranks to FOLDER, unless it is there, and one of a
-quarter of the ranks. Each tool runs on one and on two workers, in turn, REPEATS times, after the
-cluster has started; a row gives the medians, and the peak resident size of any worker. Around each
-pair of runs, one process and then two at once sort numbers: what two cores could give then.
+Writes a trace of so many kernels over so many ranks to FOLDER, unless it is there, and one of a
+quarter of the ranks. Each tool runs on the `cpu` engine, in a process of its own, and then on one and on two
+workers, in turn, several times, after the cluster has started; a row gives the medians, and the peak resident
+size of the process or of any worker. Around each pair of runs, one process and then two at once sort numbers:
+what two cores could give then. Processor seconds, of all processes of a run, say more on a busy machine.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
 
 from pasta import api
+from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask import DaskEngine
 from pasta.pipeline.run import Source, run_graph
@@ -31,6 +39,17 @@ from pasta.trace_writer import TraceWriter
 TOOLS = ("kernel_frequency", "device_time")
 NAMES = 500
 CHUNK = 1 << 20
+
+Tables = dict[str, pl.DataFrame]
+
+
+class Cost(NamedTuple):
+    """What a run took: seconds, processor seconds of all its processes, shards, and the largest peak in bytes."""
+
+    seconds: float
+    processor: float
+    shards: int
+    peak: int
 
 
 def write(folder: Path, kernels: int, ranks: int) -> None:
@@ -73,11 +92,11 @@ def _rows(
     return rows, int(starts[-1])
 
 
-def run(tool: str, sources: list[Source], engine: object) -> tuple[float, dict[str, pl.DataFrame]]:
+def run(tool: str, trace: Trace, engine: Engine) -> tuple[float, Tables]:
     """Return the seconds that a tool's graph takes, and what it gives."""
     config, graph = api.check(tool)
     begin = time.perf_counter()
-    found = run_graph(config, graph, sources, engine)
+    found = run_graph(config, graph, [Source("many", trace)], engine)
     return time.perf_counter() - begin, found
 
 
@@ -103,62 +122,75 @@ def peak_bytes() -> int:
     return 0
 
 
-def measure(
-    tool: str, trace: Trace, workers: int
-) -> tuple[float, int, int, dict[str, pl.DataFrame]]:
-    """Return seconds, shards, the peak of any worker, and the result, on fresh workers."""
-    sources = [Source("many", trace)]
+def on_cpu(tool: str, path: Path) -> tuple[Cost, Tables]:
+    """Return what a tool takes on the `cpu` engine of this process, and what it gives."""
+    begin = time.process_time()
+    seconds, found = run(tool, Trace.open(path), CpuEngine())
+    return Cost(seconds, time.process_time() - begin, 1, peak_bytes()), found
+
+
+def on_workers(tool: str, path: Path, workers: int) -> tuple[Cost, Tables]:
+    """Return what a tool takes on fresh workers, and what it gives."""
+
+    def processor() -> float:
+        return time.process_time() + sum(engine.client.run(time.process_time).values())
+
     with DaskEngine(workers) as engine:
-        run(tool, [Source("warm", api.open(api.SHIPPED_TRACE))], engine)
-        seconds, found = run(tool, sources, engine)
+        run(tool, api.open(api.SHIPPED_TRACE), engine)
+        begin = processor()
+        seconds, found = run(tool, Trace.open(path), engine)
         peak = max(engine.client.run(peak_bytes).values())
         shards = int(engine.notes[-1].split()[1])
-    return seconds, shards, peak, found
+        return Cost(seconds, processor() - begin, shards, peak), found
 
 
 def main() -> None:
     """Print the table."""
-    folder = Path(sys.argv[1])
-    kernels, ranks, repeats = (
-        int(float(given)) for given in (*sys.argv[2:5], *("5e7", "16", "3")[len(sys.argv) - 2 :])
-    )
+    parser = argparse.ArgumentParser(description="Time tools on one and on two workers.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tools", nargs="+", default=TOOLS)
+    parser.add_argument("--kernels", type=float, default=5e7)
+    parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f}")
     print(
-        "| tool | kernels | workers | shards | seconds | against one | sorting | peak of a worker |"
+        "| tool | kernels | on | shards | seconds | processor seconds | against one | sorting | peak |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for share in (4, 1):
-        count, of = kernels // share, ranks // share
-        path = folder / f"kernels-{count}-{of}"
+        count, ranks = int(given.kernels) // share, given.ranks // share
+        path = given.folder / f"kernels-{count}-{ranks}"
         if not path.exists():
-            write(path, count, of)
-        trace = Trace.open(path)
-        for tool in TOOLS:
-            _, expected = run(tool, [Source("many", trace)], CpuEngine())
-            table(tool, trace, count, repeats, expected)
+            write(path, count, ranks)
+        for tool in given.tools:
+            table(tool, path, count, given.repeats)
+    print(f"load {os.getloadavg()[0]:.1f}")
 
 
-def table(
-    tool: str, trace: Trace, count: int, repeats: int, expected: dict[str, pl.DataFrame]
-) -> None:
-    """Print the rows of one tool on one trace; the result must be that of the cpu engine."""
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    last = {}
+def table(tool: str, path: Path, count: int, repeats: int) -> None:
+    """Print the rows of one tool on one trace; all results must be those of the `cpu` engine."""
+    costs: dict[int, list[Cost]] = {0: [], 1: [], 2: []}
     sorting = [two_cores()]
     for _ in range(repeats):
-        for workers, taken in seconds.items():
-            took, shards, peak, found = measure(tool, trace, workers)
-            taken.append(took)
-            last[workers] = (shards, peak)
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            cost, expected = process.submit(on_cpu, tool, path).result()
+        costs[0].append(cost)
+        for workers in (1, 2):
+            cost, found = on_workers(tool, path, workers)
+            costs[workers].append(cost)
             for name, rows in expected.items():
                 assert_frame_equal(found[name], rows, rel_tol=1e-9, abs_tol=0)
         sorting.append(two_cores())
-    one = statistics.median(seconds[1])
-    for workers, taken in seconds.items():
-        middle, (shards, peak) = statistics.median(taken), last[workers]
-        spread = f"{middle:.2f} ({min(taken):.2f} to {max(taken):.2f})"
+    one = statistics.median(cost.seconds for cost in costs[1])
+    for workers, taken in costs.items():
+        seconds, processor, shards, peak = map(statistics.median, zip(*taken, strict=True))
+        spread = f"{min(taken).seconds:.2f} to {max(taken).seconds:.2f}"
+        gain = f"{one / seconds:.2f} | {statistics.median(sorting):.2f}" if workers == 2 else " | "
         print(
-            f"| {tool} | {count:.3g} | {workers} | {shards} | {spread} | {one / middle:.2f}"
-            f" | {statistics.median(sorting) if workers == 2 else 1:.2f} | {peak / 1e6:.0f} MB |",
+            f"| {tool} | {count:.3g} | {f'{workers} of dask' if workers else 'cpu'}"
+            f" | {f'{shards:.0f}' if workers else ''} | {seconds:.2f} ({spread}) | {processor:.1f}"
+            f" | {gain} | {peak / 1e6:,.0f} MB |",
             flush=True,
         )
 

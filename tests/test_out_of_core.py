@@ -18,8 +18,8 @@ from pasta.trace_parts import parquet_writer
 
 ROWS = 1 << 20
 FEW, MANY = 4, 16
-READ_BYTES = 24
-"""Bytes in memory of what kernel_frequency reads of a kernel: a text view and a duration."""
+READ_BYTES = {"kernel_frequency": 24, "variability": 104}
+"""Bytes in memory of what a tool reads of a kernel: text views, and columns of numbers."""
 
 PEAK = """
 import re, sys
@@ -38,7 +38,7 @@ def peak():
 if __name__ == "__main__":
     tool, trace, name, result, column = sys.argv[1:]
     config, graph = api.check(tool)
-    with CpuEngine(slice_rows=1 << 19) if name == "cpu" else DaskEngine(1) as engine:
+    with CpuEngine(part_rows=1 << 19) if name == "cpu" else DaskEngine(1) as engine:
         rows = run_graph(config, graph, [Source("t", Trace.open(trace))], engine)[result]
         peaks = [peak(), *(engine.client.run(peak).values() if name == "dask" else ())]
     print(max(peaks), rows[column].sum())
@@ -61,10 +61,30 @@ def kernels(rank: int, rows: int) -> pl.DataFrame:
     )
 
 
-def write(path: Path, rows: pl.DataFrame) -> None:
+def nested_spans(rows: int, first: int) -> pl.DataFrame:
+    """Return steps of 800 ns with seven operators, each within the one before; rows count from `first`."""
+    number = np.arange(first, first + rows)
+    place = number % 8
+    names = pl.Series(["step", *(f"aten::operator_{depth}" for depth in range(1, 8))])
+    return pl.DataFrame(
+        {
+            "rank": np.zeros(rows, np.int32),
+            "pid": np.ones(rows, np.int64),
+            "tid": np.ones(rows, np.int64),
+            "ts": number // 8 * 800 + place,
+            "dur": 800 - 2 * place,
+            "span_id": (number + 1).astype(np.uint64),
+            "parent_id": np.where(place > 0, number, 0).astype(np.uint64),
+            "level": pl.Series(["step", "operator"])[np.minimum(place, 1)],
+            "name": names[place],
+        }
+    )
+
+
+def write(path: Path, rows: pl.DataFrame, table: str = "kernel") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with parquet_writer(path, "kernel", compression="snappy") as writer:
-        writer.write_table(conform("kernel", rows.to_arrow(compat_level=pl.CompatLevel.oldest())))
+    with parquet_writer(path, table, compression="snappy") as writer:
+        writer.write_table(conform(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest())))
 
 
 def peak(trace: Path, engine: str, tool: str, answer: tuple[str, str]) -> tuple[int, int]:
@@ -84,8 +104,15 @@ def trace_of(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("engine", ["cpu", "dask"])
-def test_a_mergeable_graph_takes_no_more_for_more_rows(tmp_path, engine):
+@pytest.mark.parametrize(
+    ("engine", "tool", "answer"),
+    [
+        ("cpu", "kernel_frequency", ("overall", "calls")),
+        ("dask", "kernel_frequency", ("overall", "calls")),
+        ("cpu", "variability", ("sums", "launches")),
+    ],
+)
+def test_a_mergeable_graph_takes_no_more_for_more_rows(tmp_path, engine, tool, answer):
     """Files of a million kernels each; they are one file under many names, which costs no disk."""
     if engine == "dask":
         pytest.importorskip("distributed")
@@ -96,9 +123,9 @@ def test_a_mergeable_graph_takes_no_more_for_more_rows(tmp_path, engine):
         (trace / "kernel").mkdir()
         for number in range(files):
             os.link(tmp_path / "file.parquet", trace / "kernel" / f"{number:06d}.parquet")
-        peaks[files], calls = peak(trace, engine, "kernel_frequency", ("overall", "calls"))
+        peaks[files], calls = peak(trace, engine, tool, answer)
         assert calls == files * ROWS
-    assert peaks[MANY] - peaks[FEW] < (MANY - FEW) * ROWS * READ_BYTES / 4
+    assert peaks[MANY] - peaks[FEW] < (MANY - FEW) * ROWS * READ_BYTES[tool] / 4
 
 
 def test_work_within_ranks_takes_no_more_for_more_ranks(tmp_path):
@@ -139,3 +166,19 @@ def test_slices_of_time_keep_one_large_rank_from_filling_memory(tmp_path):
         peaks[files], busy = peak(trace, "cpu", "device_time", ("devices", "busy_ns"))
         assert busy == total * files // many
     assert peaks[many] - peaks[few] < (many - few) * rows * 120
+
+
+def test_a_flame_graph_holds_of_ranges_no_more_than_what_tells_paths(tmp_path):
+    """Some 340 bytes each: with columns that nothing reads, and copies of all of them, they would be 980."""
+    few, many = 1, 4
+    traces = {files: trace_of(tmp_path / str(files)) for files in (few, many)}
+    for number in range(many):
+        file = Path("span") / f"{number:06d}.parquet"
+        write(traces[many] / file, nested_spans(ROWS, number * ROWS), "span")
+    (traces[few] / "span").mkdir()
+    os.link(traces[many] / "span/000000.parquet", traces[few] / "span/000000.parquet")
+    peaks = {}
+    for files, trace in traces.items():
+        peaks[files], time = peak(trace, "cpu", "flame", ("paths", "own_exact"))
+        assert time == files * ROWS // 8 * 798  # the outermost operator; steps are no frames
+    assert peaks[many] - peaks[few] < (many - few) * ROWS * 500

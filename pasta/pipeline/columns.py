@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -168,11 +168,11 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
     first = pl.concat([rows.head(1).select(by) for rows in inputs]).head(1)
     varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
     codes, keys = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64), first
-    distinct = _distinct(varying, inputs)
-    parts = [_places(rows, distinct) for rows in inputs]
-    for name, values in distinct.items():
-        places = np.concatenate([part[name] for part in parts])
-        combinations, codes = numbered(codes * len(values) + places)
+    for values, places in _numbered_columns(pl.concat([rows.select(varying) for rows in inputs])):
+        if keys.height == 1:  # As yet all rows are one group, and all values occur in it.
+            combinations, codes = np.arange(len(values)), places
+        else:
+            combinations, codes = numbered(codes * len(values) + places)
         keys = keys[combinations // len(values)].with_columns(values[combinations % len(values)])
     ends = np.cumsum([rows.height for rows in inputs])
     return keys, np.split(codes, ends[:-1])
@@ -199,39 +199,57 @@ def _numbered_by_joins(by: Sequence[str], inputs: Sequence[Any]) -> tuple[Any, l
 
 def _constant(columns: Sequence[pl.Series]) -> bool:
     """Tell whether all values of all `columns` are one, as trace and process often are."""
+    if all(column.null_count() == len(column) for column in columns):
+        return True
     if any(column.null_count() for column in columns):
         return False
-    firsts = {column[0] for column in columns if len(column)}
-    return len(firsts) <= 1 and all(
-        (column == value).all() for value in firsts for column in columns
-    )
+    ends = {column[place] for column in columns if len(column) for place in (0, -1)}
+    return len(ends) <= 1 and all((column == value).all() for value in ends for column in columns)
 
 
-def _distinct(by: Sequence[str], inputs: Sequence[pl.DataFrame]) -> dict[str, pl.Series]:
-    """Return the distinct values of each column over all `inputs`, sorted."""
-    found = [rows.select(pl.col(name).unique().implode() for name in by) for rows in inputs]
-    merged = {name: pl.concat([lists[name].item() for lists in found]) for name in by}
-    return {name: values.unique().sort().alias(name) for name, values in merged.items()}
+def _numbered_columns(rows: pl.DataFrame) -> Iterator[tuple[pl.Series, Any]]:
+    """Yield for each column its distinct values, sorted, nulls first, and for each row the place of its value.
 
-
-def _places(rows: pl.DataFrame, distinct: Mapping[str, pl.Series]) -> dict[str, Any]:
-    """Return for each column the places of its values among the `distinct` ones.
-
-    Texts are looked up column beside column, integers by bisection, others by a join.
+    Texts are numbered as they first occur, column beside column, integers by a table or by bisection,
+    others by a join.
     """
-    plain = {name: values for name, values in distinct.items() if values.null_count() == 0}
-    texts = rows.select(
-        pl.col(name).cast(pl.Enum(values)).to_physical().cast(pl.Int64)
-        for name, values in plain.items()
-        if values.dtype == pl.String
-    )
-    places = {column.name: column.to_numpy() for column in texts}
-    for name, values in distinct.items():
-        if name in plain and values.dtype.is_integer():
-            places[name] = np.searchsorted(values.to_numpy(), rows[name].to_numpy())
-        elif name not in places:
-            places[name] = _joined_places(values, rows[name])
-    return places
+    kinds = {
+        column.name: pl.Categorical(pl.Categories.random())
+        for column in rows
+        if column.dtype == pl.String and not column.null_count()
+    }
+    texts = rows.select(pl.col(name).cast(kind) for name, kind in kinds.items())
+    for column in rows:
+        if column.name in kinds:
+            yield _sorted_texts(texts[column.name])
+            continue
+        values = column.unique().sort()
+        if column.dtype.is_integer() and not column.null_count():
+            yield values, _integer_places(values.to_numpy(), column.to_numpy())
+        else:
+            yield values, _joined_places(values, column)
+
+
+def _sorted_texts(column: pl.Series) -> tuple[pl.Series, Any]:
+    """Return the categories of a column in the order of texts, and for each row the place of its own."""
+    found = column.unique()
+    texts = found.cast(pl.String)
+    order = texts.arg_sort().to_numpy()
+    places = np.empty(len(found), dtype=np.int64)
+    places[found.to_physical().to_numpy()[order]] = np.arange(len(found))
+    return texts.sort(), places[column.to_physical().to_numpy()]
+
+
+def _integer_places(values: Any, column: Any) -> Any:
+    """Return the places of a column's integers among the sorted `values`, which hold all of them."""
+    width = int(values[-1]) - int(values[0]) + 1 if len(values) else 0
+    if not len(column) or width > len(column):
+        return np.searchsorted(values, column)
+    wide = np.uint64 if values.dtype == np.uint64 else np.int64
+    values, column = values.astype(wide), column.astype(wide)
+    table = np.zeros(width, dtype=np.int64)
+    table[values - values[0]] = np.arange(len(values))
+    return table[column - values[0]]
 
 
 def _joined_places(values: pl.Series, column: pl.Series) -> Any:

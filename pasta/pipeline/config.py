@@ -39,25 +39,28 @@ class InputConfig:
 
 @dataclass(frozen=True)
 class ParameterConfig:
-    """A value that `--set` may change, within `least` and `most` where they are given."""
+    """A value that `--set` may change, within `least` and `most` or among `choices` where they are given."""
 
     kind: str
     default: Any
     about: str
     least: int | float | None = None
     most: int | float | None = None
+    choices: tuple[str, ...] = ()
 
     def read(self, value: Any, path: str) -> Any:
         """Return a value given for it, in its own units.
 
         Raises:
-            ConfigError: it is of another type, below `least` or above `most`.
+            ConfigError: it is of another type, below `least`, above `most` or none of `choices`.
         """
         found = parameter_value(value, self.kind, path)
         if self.least is not None and found < self.least:
             raise ConfigError(path, f"must be {self.least} or more, got {value}")
         if self.most is not None and found > self.most:
             raise ConfigError(path, f"must be {self.most} or less, got {value}")
+        if self.choices and found not in self.choices:
+            raise ConfigError(path, f"must be one of {', '.join(self.choices)}; got {shown(value)}")
         return found
 
 
@@ -183,7 +186,7 @@ def _parameter(value: Any, path: str) -> ParameterConfig:
     if path.removeprefix("parameters.") in _RESERVED:
         raise ConfigError(path, f"a parameter may not be called {', '.join(sorted(_RESERVED))}")
     options = _mapping(value, path)
-    _known_keys(options, {"type", "default", "about", "least", "most"}, path)
+    _known_keys(options, {"type", "default", "about", "least", "most", "choices"}, path)
     kind = _text(options.get("type"), f"{path}.type")
     if kind not in PARAMETER_TYPES:
         hint = did_you_mean(kind, PARAMETER_TYPES)
@@ -195,8 +198,20 @@ def _parameter(value: Any, path: str) -> ParameterConfig:
             problem = "expected a number, for a parameter that is a number"
             raise ConfigError(f"{path}.{name}", problem)
     about = _text(options.get("about", ""), f"{path}.about")
-    parameter = ParameterConfig(kind, None, about, options.get("least"), options.get("most"))
+    parameter = ParameterConfig(
+        kind, None, about, options.get("least"), options.get("most"), _choices(options, kind, path)
+    )
     return replace(parameter, default=parameter.read(options["default"], f"{path}.default"))
+
+
+def _choices(options: Mapping[str, Any], kind: str, path: str) -> tuple[str, ...]:
+    """Return the values that a parameter may have; none: all."""
+    if "choices" not in options:
+        return ()
+    if kind != "string":
+        raise ConfigError(f"{path}.choices", "only a parameter that is a string has choices")
+    given = _list(options["choices"], f"{path}.choices")
+    return tuple(_text(one, f"{path}.choices[{i}]") for i, one in enumerate(given))
 
 
 def _stage(value: Any, path: str) -> StageConfig:

@@ -100,6 +100,13 @@ def is_cumulative(node: Node) -> bool:
     return node.name in AGGREGATE_NODES or node.name in CUMULATIVE_NODES or node.name == "Over"
 
 
+def of_constants(node: Node) -> bool:
+    """Tell whether the node is an aggregate that reads no column: engines differ in its value."""
+    if node.name not in AGGREGATE_NODES or node.name == "Len":
+        return False
+    return not any(_expression(operand).meta.root_names() for operand in node.operands)
+
+
 def partitions(expression: pl.Expr) -> set[str]:
     """Return the columns by which every window partitions that an aggregate of it lies in."""
     found: list[set[str]] = []

@@ -20,6 +20,7 @@ from pasta.pipeline.expression_tree import (
     aggregates,
     is_cumulative,
     nodes,
+    of_constants,
     partitions,
     refusal,
     with_values,
@@ -127,6 +128,8 @@ def parse_measure(value: Any, path: str, parameters: Mapping[str, Any]) -> Measu
     for node in found:
         if node.name == "Over":
             raise ConfigError(path, f"'{value}' has a window (over); use it in a stage derive")
+        if of_constants(node):
+            raise ConfigError(path, f"'{value}' has an aggregate of a constant; for rows, count(*)")
         if node.name == "Column" and not node.aggregated:
             name = node.value
             raise ConfigError(

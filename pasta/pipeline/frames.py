@@ -7,6 +7,7 @@ their device. Stages use these functions where they pass from the one to the oth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,8 @@ from pasta.pipeline.device_rows import Device, DeviceRows
 from pasta.pipeline.kernels.namespace import array_namespace
 
 _VALUES = "# values"
+_MOST_CHUNKS = 1000
+"""From there on a copy takes less time than the cuts."""
 
 
 def column_array(rows: pl.DataFrame, expression: pl.Expr) -> Any:
@@ -52,15 +55,13 @@ def gather_known(rows: pl.DataFrame, places: Any) -> pl.DataFrame:
 
 def with_arrays(rows: pl.DataFrame, **arrays: Any) -> pl.DataFrame:
     """Return the rows with arrays of their height as new columns, or in place of old ones."""
-    if not isinstance(rows, DeviceRows):
-        return rows.with_columns(**arrays)
     return with_columns_of(rows, from_arrays(arrays, like=rows))
 
 
 def with_columns_of(rows: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with the columns of `other`, new or in place of old ones."""
     if not isinstance(rows, DeviceRows):
-        return rows.with_columns(other.get_columns())
+        return in_even_chunks(rows.with_columns(other.get_columns()))
     new = other.rename({name: f"# {name}" for name in other.columns})
     both = beside(rows, new)
     placed = both.with_columns(pl.col(f"# {name}").alias(name) for name in other.columns)
@@ -78,7 +79,7 @@ def beside(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `left` and `right`, rows of one number, beside each other."""
     if isinstance(left, DeviceRows):
         return _held(left.device, left.device.beside(left.frame, right.frame))
-    return left.hstack(right)
+    return in_even_chunks(left.hstack(right))
 
 
 def stacked(parts: Sequence[pl.DataFrame], how: Any = "vertical") -> pl.DataFrame:
@@ -87,6 +88,23 @@ def stacked(parts: Sequence[pl.DataFrame], how: Any = "vertical") -> pl.DataFram
         plan = pl.concat([part.lazy() for part in parts], how=how)
         return cast("pl.DataFrame", DeviceRows(parts[0].device, plan))
     return pl.concat(parts, how=how)
+
+
+def in_even_chunks(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a Polars frame, not copied, with all columns cut into chunks at the same places.
+
+    Where they are cut at different ones, Polars copies all columns for every expression on any of them.
+    """
+    lengths = {tuple(column.chunk_lengths()) for column in rows.get_columns()}
+    if len(lengths) <= 1:
+        return rows
+    ends = sorted({end for parts in lengths for end in accumulate(parts)})
+    if len(ends) > _MOST_CHUNKS:
+        return rows.rechunk()
+    begins = [0, *ends[:-1]]
+    parts = (rows.slice(begin, end - begin) for begin, end in zip(begins, ends, strict=True))
+    # What is one chunk already is not copied, and an empty one beside it is left out.
+    return pl.concat([part.rechunk() for part in parts], rechunk=False)
 
 
 def on_host(rows: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -36,7 +37,7 @@ class Node:
     arguments: Mapping[str, Any]
     path: str
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """The nodes and inputs that feed this one."""
         return tuple(source for source in self.positional if source is not None)
@@ -47,7 +48,7 @@ class Node:
         many = any(entry.many for entry in self.stage.inputs)
         return self.sources if many else self.sources[:1]
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """How the node may be run on parts of the rows."""
         return self.stage.kind(self.arguments)
@@ -93,12 +94,18 @@ class Graph:
     ) -> dict[str, pl.LazyFrame]:
         """Do as `plan`, with rows as they come where their order is undefined.
 
-        Nodes that are `held` are run when they are reached, so that what comes after reads their rows.
+        Nodes that are `held` are run when they are reached, so that what comes after reads their rows. What
+        nothing reads any more is let go at once.
         """
         plans, wanted = dict(tables), list(wanted)
-        for name in self.needed(wanted, tables):
+        needed = self.needed(wanted, tables)
+        last_readers = {source: name for name in needed for source in self.nodes[name].sources}
+        for name in needed:
             apply = self._hold if name in held else self._apply
             plans[name] = apply(self.nodes[name], plans, collect)
+            for source in set(self.nodes[name].sources).difference(wanted):
+                if last_readers[source] == name:
+                    del plans[source]
         return {name: plans[name] for name in wanted}
 
     def ordered(self, name: str) -> bool:
@@ -144,11 +151,15 @@ class Graph:
         return [name for name in self.nodes if name in needed and name not in known]
 
     def read_again(self, wanted: Iterable[str]) -> set[str]:
-        """Return the nodes that several others read, or the caller too, and that cost to run again."""
-        wanted = list(wanted)
+        """Return the nodes that several others read, or the caller too, and that cost to run again.
+
+        A stage row by row runs again for each of its own readers, and so reads as often.
+        """
         counts = Counter(wanted)
-        for name in self.needed(wanted):
-            counts.update(set(self.nodes[name].sources))
+        for name in reversed(self.needed(counts)):
+            node = self.nodes[name]
+            times = counts[name] if node.kind == "row-wise" else 1
+            counts.update(dict.fromkeys(node.sources, times))
         return {
             name
             for name, count in counts.items()
@@ -190,6 +201,7 @@ class Graph:
             columns = list(dict.fromkeys(needs(node.arguments)))
             feeding = [plan.select(columns) for plan in feeding]
         rows = dict(zip(sources, collect(feeding), strict=True))
+        del feeding  # It holds the rows that the plans read, which nothing else may need.
         if needs is None:
             plans.update((source, frame.lazy()) for source, frame in rows.items())
         frames = [None if source is None else rows[source] for source in node.positional]

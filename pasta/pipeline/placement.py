@@ -8,8 +8,8 @@ shard, and states are combined. What comes after needs all rows and runs in one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pasta.pipeline.graph import TRACE_COLUMN, Graph, Node
@@ -66,7 +66,7 @@ def place(graph: Graph, wanted: Iterable[str], *, by_rank: bool) -> Placement:
     """
     wanted = list(wanted)
     needed = graph.needed(wanted)
-    lasting = _lasting_keys(graph)
+    lasting = _lasting_keys(graph) if by_rank else {}
     arrivals = _arrivals(graph, needed)
     pinned: set[str] = set()
     while True:
@@ -78,6 +78,19 @@ def place(graph: Graph, wanted: Iterable[str], *, by_rank: bool) -> Placement:
         pinned |= scrambled
     combined = tuple(name for name in needed if places[name] == "combined")
     return Placement(places, shipped, combined, _obstacles(graph, needed, places))
+
+
+def array_states(graph: Graph, wanted: Iterable[str], known: Collection[str]) -> Placement:
+    """Return a placement on shards of rows in which mergeable array stages alone leave states.
+
+    It is for those who stream all other stages. What is `known` has run already.
+    """
+    wanted = list(wanted)
+    placement, needed = place(graph, wanted, by_rank=False), graph.needed(wanted, known)
+    arrays = (
+        name for name in placement.combined if name in needed and graph.nodes[name].stage.array
+    )
+    return replace(placement, combined=tuple(arrays))
 
 
 def _places(
@@ -200,35 +213,3 @@ def _obstacles(graph: Graph, needed: Sequence[str], places: Mapping[str, Place])
             ]
             found[name] = above[0] if above else name
     return found
-
-
-def describe(graph: Graph, wanted: Iterable[str]) -> list[str]:
-    """Return a line for each stage: where it runs, and which stage forces it into one place."""
-    wanted = list(wanted)
-    placed, one_rank = (place(graph, wanted, by_rank=by_rank) for by_rank in (True, False))
-    lines = [
-        f"stages.{name}: {_described(graph, name, placed)}"
-        for name in graph.nodes
-        if name in placed.places
-    ]
-    forced = {one_rank.obstacles[n] for n in one_rank.obstacles if placed.places[n] == "ranks"}
-    forced = {n for n in forced if placed.places[n] == "ranks"}
-    if forced:
-        names = ", ".join(f"'{name}'" for name in graph.nodes if name in forced)
-        lines.append(f"of a trace with one rank, all rows meet in the caller for {names}")
-    return lines
-
-
-def _described(graph: Graph, name: str, placed: Placement) -> str:
-    found = placed.places[name]
-    if found == "caller":
-        cause = placed.obstacles[name]
-        node = graph.nodes[name]
-        if cause == name and node.kind == "row-wise":
-            return f"one worker (the caller), once the rows of '{node.sources[0]}' are in order"
-        if cause == name:
-            return f"one worker (the caller): {node.stage.name} needs all rows"
-        return f"one worker (the caller), after '{cause}'"
-    if found == "combined":
-        return "combined: a state for each shard"
-    return "sharded by trace and rank" if found == "ranks" else "sharded by rows"

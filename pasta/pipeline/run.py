@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import polars as pl
 
-from pasta.errors import ConfigError, TraceError
+from pasta.errors import ConfigError, PastaError, TraceError
 from pasta.pipeline.config import InputConfig, ToolConfig
 from pasta.pipeline.engines.base import Engine
-from pasta.pipeline.graph import Graph, empty_input, with_trace_column
+from pasta.pipeline.graph import Collect, Graph, empty_input, with_trace_column
 from pasta.pipeline.pruning import chosen_ranks, rank_conditions
 from pasta.pipeline.sharing import SharedNodes
-from pasta.schema import FILLED_BY
+from pasta.pipeline.stages.aggregate import TOO_LARGE
+from pasta.schema_sources import FILLED_BY
 from pasta.trace import Trace
+
+_SUM = re.compile(rf"(sum\(.*?\)){TOO_LARGE}(\w+)")
 
 
 @dataclass(frozen=True)
@@ -73,23 +78,68 @@ def run_graph(
         shared: rows of nodes that other tools need too, on the same traces.
 
     Raises:
-        TraceError: a trace lacks a required table.
+        TraceError: a trace lacks a required table, or a sum is more than its type can hold.
         ConfigError: an input wants a run that was not given.
         EngineError: the engine failed.
     """
     wanted = wanted_nodes(config, outputs=outputs)
-    found = engine.run(config, graph, sources, wanted)
-    if found is not None:
-        return found
-    tables = input_tables(config, graph, sources)
-    known = {} if shared is None else shared.known()
-    held = graph.read_again(wanted) | (set() if shared is None else shared.asked())
-    held &= set(graph.needed(wanted, known))
-    plans = graph.unsorted_plan(tables | known, [*wanted, *held], engine.collect, held)
-    if shared is not None:
-        shared.hold(plans)
+    with _sums_told(config.name):
+        found = engine.run(config, graph, sources, wanted)
+        if found is not None:
+            return found
+        tables = input_tables(config, graph, sources)
+        known = {} if shared is None else shared.known()
+        asked = (
+            set() if shared is None else shared.asked().intersection(graph.needed(wanted, known))
+        )
+        known |= engine.run_parts(graph, sources, [*wanted, *asked], known)
+        plans, rows = collect_wanted(graph, tables | known, wanted, engine.collect, asked)
+        if shared is not None:
+            shared.hold(known | plans)
+        return rows
+
+
+@contextmanager
+def _sums_told(tool: str) -> Generator[None]:
+    """Say in one line, whatever the engine says, which sum of a tool is more than its type can hold."""
+    try:
+        yield
+    except (PastaError, pl.exceptions.PolarsError) as error:
+        found = _SUM.search(str(error))
+        if found is None:
+            raise
+        raise TraceError(
+            f"tool '{tool}': {found[1]} is more than {found[2]} can hold; look for values that cannot be"
+            " (pasta trace sql), or give fewer traces"
+        ) from error
+
+
+def collect_wanted(
+    graph: Graph,
+    tables: Mapping[str, pl.LazyFrame],
+    wanted: Sequence[str],
+    collect: Collect,
+    asked: Collection[str] = (),
+) -> tuple[dict[str, pl.LazyFrame], dict[str, pl.DataFrame]]:
+    """Run the nodes that a graph's `wanted` ones need, each of those that several read once.
+
+    Args:
+        graph: the graph.
+        tables: a plan for each input, and for each node that has run already.
+        wanted: the nodes whose rows to return.
+        collect: runs plans.
+        asked: nodes whose rows to hold if they are run.
+
+    Returns:
+        Plans of the wanted nodes, and of the held ones that were asked for, which read their rows; and the
+        rows of the wanted nodes.
+    """
+    needed = graph.needed(wanted, tables)
+    asked = set(asked).intersection(needed)
+    held = graph.read_again(wanted).intersection(needed)
+    plans = graph.unsorted_plan(tables, [*wanted, *asked], collect, held | asked)
     results = [graph.in_order(name, plans[name]) for name in wanted]
-    return dict(zip(wanted, engine.collect(results), strict=True)) if wanted else {}
+    return plans, dict(zip(wanted, collect(results), strict=True)) if wanted else {}
 
 
 def input_tables(

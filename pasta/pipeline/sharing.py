@@ -1,13 +1,11 @@
 """Nodes that the graphs of several tools have in common: run once, held until the last has read them.
 
-Two nodes are the same where their stages, arguments and sources are, down to the tables that are read.
 The first graph that has such a node runs it, and later ones read its rows. Stages that work row by row
 are cheap: they run again, in each graph, on rows that are read from the trace or held.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,14 +13,15 @@ from typing import Any
 import polars as pl
 
 from pasta.pipeline.graph import Graph
+from pasta.pipeline.identity import number_nodes
 
 
 class SharedRows:
     """Rows of nodes that the graphs of tools, run one after another on the same traces, have in common.
 
     Attributes:
-        order: the tools, in the order in which they are to run: those that have most in common first,
-            beside each other, so that little is held when those come that need memory of their own.
+        order: the tools, in the order in which they are to run: those that have nodes in common follow
+            each other, so that little is held at a time.
     """
 
     def __init__(self, tools: Mapping[str, tuple[Graph, Sequence[str]]]) -> None:
@@ -31,11 +30,7 @@ class SharedRows:
         self._graphs = {
             tool: _Numbered(graph, wanted, numbers) for tool, (graph, wanted) in tools.items()
         }
-        readers = Counter(number for graph in self._graphs.values() for number in graph.costly)
-        self.order = sorted(
-            tools,
-            key=lambda tool: -sum(readers[number] > 1 for number in self._graphs[tool].costly),
-        )
+        self.order = in_turn({tool: graph.costly for tool, graph in self._graphs.items()})
         self._plans: dict[int, pl.LazyFrame] = {}
         self._last_read: dict[int, int] = {}
         run: set[int] = set()
@@ -50,6 +45,34 @@ class SharedRows:
             del self._plans[number]
         later = {number for number, last in self._last_read.items() if last > place}
         return SharedNodes(self._graphs[tool].numbers, self._plans, later)
+
+
+def in_turn(nodes: Mapping[str, set[int]]) -> list[str]:
+    """Order tools so that few nodes are held at a time.
+
+    The next tool is always that which has most of the nodes that are held, for each that it would add
+    to them; of equals, that after which fewest are held.
+
+    Args:
+        nodes: tool -> the nodes that it runs or reads.
+    """
+    readers = Counter(number for numbers in nodes.values() for number in numbers)
+    left = {tool: {n for n in numbers if readers[n] > 1} for tool, numbers in nodes.items()}
+    order: list[str] = []
+    held: set[int] = set()
+
+    def cost(tool: str) -> tuple[float, int]:
+        own = left[tool]
+        kept = sum(readers[number] > (number in own) for number in held | own)
+        return -len(own & held) / (1 + len(own - held)), kept
+
+    while left:
+        tool = min(left, key=cost)
+        own = left.pop(tool)
+        readers.subtract(own)
+        held = {number for number in held | own if readers[number]}
+        order.append(tool)
+    return order
 
 
 class SharedNodes:
@@ -89,14 +112,7 @@ class _Numbered:
 
     def __init__(self, graph: Graph, wanted: Sequence[str], numbers: dict[Any, int]) -> None:
         self._graph, self._wanted = graph, wanted
-        self.numbers: dict[str, int] = {}
-        for name, given in graph.inputs.items():
-            identity: Any = ("table", given.table, given.run)
-            self.numbers[name] = numbers.setdefault(identity, len(numbers))
-        for name, node in graph.nodes.items():
-            sources = [source and self.numbers[source] for source in node.positional]
-            identity = (node.stage.name, _content(node.arguments), tuple(sources))
-            self.numbers[name] = numbers.setdefault(identity, len(numbers))
+        self.numbers = number_nodes(graph, numbers)
         needed = graph.needed(wanted)
         self.costly = {self.numbers[n] for n in needed if graph.nodes[n].kind != "row-wise"}
 
@@ -114,16 +130,3 @@ class _Numbered:
             else:
                 open_ends += self._graph.nodes[name].sources
         return found
-
-
-def _content(value: Any) -> Any:
-    """Return what an argument says as something that can be compared and hashed."""
-    if isinstance(value, pl.Expr):
-        return value.meta.serialize()
-    if isinstance(value, Mapping):
-        return tuple((key, _content(entry)) for key, entry in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(_content(entry) for entry in value)
-    if dataclasses.is_dataclass(value):
-        return tuple(_content(getattr(value, entry.name)) for entry in dataclasses.fields(value))
-    return type(value).__name__, value

@@ -7,7 +7,7 @@ reads whole. The first mergeable stage after it leaves a state for each slice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pasta.pipeline.graph import Graph
@@ -35,10 +35,15 @@ class Slicing:
     nodes: frozenset[str]
 
 
-def find_slicing(graph: Graph, wanted: Iterable[str]) -> Slicing | None:
-    """Return what runs on slices of what the `wanted` nodes need; `None` where nothing does."""
+def find_slicing(
+    graph: Graph, wanted: Iterable[str], known: Collection[str] = ()
+) -> Slicing | None:
+    """Return what runs on slices of what the `wanted` nodes need; `None` where nothing does.
+
+    What is `known` has run already.
+    """
     wanted = list(wanted)
-    needed = graph.needed(wanted)
+    needed = graph.needed(wanted, known)
     timed = {name: found for name in needed if (found := _timed(graph, name))}
     if not timed:
         return None
@@ -52,7 +57,7 @@ def find_slicing(graph: Graph, wanted: Iterable[str]) -> Slicing | None:
             origin[name] = origin[node.sources[0]]
         elif node.kind == "mergeable":
             combined[name] = origin[node.sources[0]]
-    later = graph.needed(wanted, {*timed, *combined})
+    later = graph.needed(wanted, {*timed, *combined, *known})
     asked = {*wanted, *(source for name in later for source in graph.nodes[name].sources)}
     above = {source for name in timed for source in graph.above(name)}
     return Slicing(

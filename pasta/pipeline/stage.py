@@ -37,17 +37,25 @@ class Merge:
     The law, tested for every stage that has one:
     `final(combine([partial(part) for any split])) == final(combine([partial(all)])) == stage(all)`.
 
+    Where there are `keys`, states can also be cut by them, and what is cut off combined by itself: the law
+    holds for the rows of one cut of all states, with what all states have in `common`, under one another.
+
     Attributes:
         partial: rows of one part -> its state, a lazy frame.
         combine: states, concatenated -> one state.
         final: state -> the stage's result.
         applies: arguments -> whether they allow merging.
+        keys: arguments -> columns of states; rows that differ in one of them do not meet.
+        common: a state -> rows that all that is cut off from any state has to have beside its own; they leave
+            no rows of a result.
     """
 
     partial: Callable[..., pl.LazyFrame]
     combine: Callable[..., pl.LazyFrame]
     final: Callable[..., pl.LazyFrame]
     applies: Callable[[Mapping[str, Any]], bool] = lambda _arguments: True
+    keys: Callable[[Mapping[str, Any]], Collection[str]] = lambda _arguments: ()
+    common: Callable[..., pl.LazyFrame] | None = None
 
 
 @dataclass(frozen=True)

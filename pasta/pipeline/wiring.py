@@ -10,9 +10,10 @@ from pasta.errors import ConfigError, PastaError, did_you_mean
 from pasta.pipeline.arguments import bind, coerce
 from pasta.pipeline.config import StageConfig, ToolConfig
 from pasta.pipeline.graph import Graph, Node
+from pasta.pipeline.identity import without_repeats
 from pasta.pipeline.stage import STAGES, Stage
 
-DEEPEST_INCLUDE = 8
+DEEPEST_INCLUDE = 12
 MOST_NODES = 1000
 
 Includes = Callable[[str, ToolConfig], ToolConfig]
@@ -26,22 +27,30 @@ def build_graph(
     config: ToolConfig,
     settings: Mapping[str, Any],
     includes: Includes,
-    including: tuple[ToolConfig, ...] = (),
     built: Built | None = None,
 ) -> Graph:
-    """Wire a tool's stages, and those of the tools it includes.
+    """Wire a tool's stages, and those of the tools it includes; what is the same is read once.
 
     Args:
         config: the tool.
         settings: parameter name -> value from `--set` or the Python API.
         includes: finds the config of an included tool.
-        including: the tools that include this one.
         built: graphs of files, which are taken from here and added where they are included again.
 
     Raises:
         ConfigError: a parameter, a stage, an argument or a source does not exist or fit.
     """
-    built = {} if built is None else built
+    return without_repeats(_wired(config, settings, includes, (), {} if built is None else built))
+
+
+def _wired(
+    config: ToolConfig,
+    settings: Mapping[str, Any],
+    includes: Includes,
+    including: tuple[ToolConfig, ...],
+    built: Built,
+) -> Graph:
+    """Wire a tool's stages, and those of the tools it includes, which several may have included."""
     parameters = _parameters(config, settings)
     known = None if config.path is None else (config.path, repr(parameters))
     if known is not None and known in built:
@@ -84,7 +93,7 @@ def _included(
             name: coerce(value, Any, f"parameters.{name}", parameters)
             for name, value in included.parameters.items()
         }
-        return build_graph(tool, settings, includes, chain, built)
+        return _wired(tool, settings, includes, chain, built)
     except ConfigError as error:
         raise error.within(f"{path}.") from error
 

@@ -44,6 +44,20 @@ def test_groups_are_numbered_over_all_inputs_in_order(left, right, by):
         assert [keys.row(group) for group in numbered.tolist()] == table
 
 
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [(pl.Int8, -128), (pl.Int64, -(2**63)), (pl.Int64, 2**63 - 256), (pl.UInt64, 2**64 - 256), (pl.UInt32, 0)],
+)  # fmt: skip
+@given(st.data())
+def test_integers_are_numbered_whether_close_together_or_far_apart(kind, least, data):
+    offsets = st.lists(st.integers(0, 5) | st.integers(0, 255), max_size=9)
+    parts = [[least + offset for offset in data.draw(offsets)] for _ in range(2)]
+    keys, groups = number_groups(["n"], *(pl.DataFrame({"n": part}, {"n": kind}) for part in parts))
+    assert keys["n"].to_list() == sorted({*parts[0], *parts[1]})
+    for part, numbered in zip(parts, groups, strict=True):
+        assert keys["n"].gather(numbered).to_list() == part
+
+
 def test_without_keys_there_is_one_group():
     keys, (groups,) = number_groups([], pl.DataFrame({"ts": [5, 6]}))
     assert groups.tolist() == [0, 0]

@@ -66,6 +66,16 @@ def test_reads_everything():
             "parameters.top.default: must be 19 or less, got 20",
         ),
         ("default: 20", "default: 20, most: []", "parameters.top.most: expected a number"),
+        (
+            "default: 20",
+            "default: 20, choices: [a]",
+            "parameters.top.choices: only a parameter that",
+        ),
+        (
+            "type: int, default: 20",
+            "type: string, default: c, choices: [a, b]",
+            "parameters.top.default: must be one of a, b; got 'c'",
+        ),
         ("default: 10ms", "default: 10 parsecs", "parameters.window.default: expected a duration"),
         ("use: filter, from: kernels,", "use: filter,", "stages.named.from: needs the name"),
         ("use: filter, ", "", "stages.named.use: is missing"),

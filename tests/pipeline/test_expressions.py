@@ -228,6 +228,8 @@ def test_measure_of_nothing_is_unknown_not_zero():
     ("measure", "message"),
     [
         ("dur", "no aggregate"),
+        ("max(1)", r"aggregate of a constant; for rows, count\(\*\)"),
+        ("sum(dur) + max(case when true then 1 end)", "aggregate of a constant"),
         ({"mode": "dur"}, "no measure 'mode'"),
         ({"quantile": "dur"}, r"expected \[column, q\]"),
         ({"quantile": ["dur", 2]}, "from 0 to 1"),

@@ -6,7 +6,8 @@ import pytest
 
 from pasta import api
 from pasta.pipeline.config import parse_config
-from pasta.pipeline.placement import describe, place
+from pasta.pipeline.placement import place
+from pasta.pipeline.placement_text import describe
 from pasta.pipeline.run import wanted_nodes
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import load_included
@@ -94,7 +95,7 @@ def test_device_time_runs_by_rank_up_to_its_sums():
 
 @pytest.mark.parametrize(("tool", "shipped", "combined"), [
     ("operator_time", {"launched.of.paths"}, {"launched.executed", "launched.ended"}),
-    ("working_set", {"table", "missed"}, {"largest", "by_name"}),
+    ("working_set", {"table", "sets.missed"}, {"largest", "by_name"}),
     ("kernel_frequency", set(), {"by_name"}),
 ])  # fmt: skip
 def test_what_leaves_the_shards_of_shipped_tools(tool, shipped, combined):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import weakref
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -11,7 +14,7 @@ from pasta import api
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.run import Source, run_graph, wanted_nodes
-from pasta.pipeline.sharing import SharedRows
+from pasta.pipeline.sharing import SharedRows, in_turn
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import SHIPPED_TRACE
 from pasta.yaml_text import read_yaml
@@ -91,13 +94,52 @@ def test_other_arguments_are_other_nodes(trace):
 def test_rows_are_forgotten_when_the_last_graph_has_read_them(trace):
     (config, graph), (_, second), (_, other) = graphs_of(FIRST, SECOND, OTHER)
     shared = SharedRows(
-        {"other": (other, ["least"]), "first": (graph, ["top"]), "second": (second, ["least"])}
+        {"first": (graph, ["top"]), "other": (other, ["least"]), "second": (second, ["least"])}
     )
-    assert shared.order == ["first", "second", "other"]
+    assert shared.order == ["other", "first", "second"]
     run_graph(config, graph, [trace], CpuEngine(), shared=shared.of("first"))
     assert list(shared.of("second").known()) == ["by_name"]
+    assert shared.of("first").asked() == {"by_name"}
     assert shared.of("second").asked() == set()
     assert shared.of("other").known() == {}
+
+
+def test_tools_that_read_the_same_follow_each_other():
+    nodes = {"a": {1, 2}, "b": {3, 4}, "c": {2, 9}, "d": {4, 5}, "e": {1, 2, 3}, "f": {7}}
+    assert in_turn(nodes) == ["f", "c", "a", "e", "b", "d"]
+
+
+def test_a_graph_forgets_a_plan_when_the_last_node_that_reads_it_has_its_own(trace):
+    stages = f"""
+stages:
+  long: {{use: filter, from: kernels, where: dur >= 5}}
+  {BY_NAME}
+  after: {{use: nearest, from: by_name, by: [], order: [time], columns: {{least: time}}}}
+report: [{{table: after}}, {{table: by_name}}]
+"""
+    ((config, graph),) = graphs_of(stages)
+    made: dict[str, weakref.ref] = {}
+    remembered: list[set[str]] = []
+
+    def watched(node):
+        def function(*frames, **arguments):
+            rows = node.stage.function(*frames, **arguments)
+            made[node.name] = weakref.ref(rows)
+            return rows
+
+        return dataclasses.replace(
+            node, stage=dataclasses.replace(node.stage, function=function, unsorted=None)
+        )
+
+    class Watching(CpuEngine):
+        def collect(self, plans):
+            remembered.append({name for name, plan in made.items() if plan() is not None})
+            return super().collect(plans)
+
+    nodes = {name: watched(node) for name, node in graph.nodes.items()}
+    rows = run_graph(config, dataclasses.replace(graph, nodes=nodes), [trace], Watching())
+    assert rows["after"]["least"].to_list() == [9, 6, None]
+    assert ["long" in names for names in remembered] == [True, False, False]
 
 
 def test_what_is_held_keeps_the_order_that_its_stage_defines(trace):
@@ -113,6 +155,23 @@ report: [{{table: by_name}}, {{table: again}}]
     assert graph.read_again(["by_name", "again"]) == {"by_name"}
     assert rows["by_name"].rows() == [("a", 13), ("b", 9), ("c", 6)]
     assert rows["again"]["twice"].to_list() == [26, 18, 12]
+
+
+def test_what_several_read_through_a_stage_row_by_row_runs_once(trace):
+    stages = f"""
+stages:
+  long: {{use: filter, from: kernels, where: dur >= 5}}
+  {BY_NAME}
+  twice: {{use: derive, from: by_name, columns: {{twice: 2 * time}}}}
+  sums: {{use: aggregate, from: twice, measures: {{sum: sum(twice)}}}}
+  least: {{use: top, from: twice, by: twice, n: 1, smallest: true}}
+report: [{{table: sums}}, {{table: least}}]
+"""
+    ((config, graph),) = graphs_of(stages)
+    assert graph.read_again(["sums", "least"]) == {"by_name"}
+    engine = CountingEngine()
+    rows = run_graph(config, graph, [trace], engine)
+    assert (rows["sums"].rows(), rows["least"]["name"].to_list()) == ([(56,)], ["c"])
 
 
 def test_reports_of_all_tools_are_those_of_each():

@@ -60,13 +60,19 @@ TABLE = st.lists(st.fixed_dictionaries(VALUES), max_size=14).map(
 RANK = ["trace", "rank"]
 MEASURES = {"n": "count(*)", "middle": "median(dur)", "most": "max(ts) - min(ts)"}
 CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "added_time": ("added_time", 1, {"by": [*RANK, "device"], "column": "added_ns"}),
     "aggregate": ("aggregate", 1, {"by": [*RANK, "name"], "measures": {n: parse_measure(m, "", {}) for n, m in MEASURES.items()}}),
     "busy": ("busy", 1, {"by": ["device", *RANK], "start": "ts", "duration": "dur"}),
     "gaps": ("busy", 1, {"by": [*RANK, "device"], "start": "ts", "duration": "dur", "gaps": True}),
+    "ancestors": ("ancestors", 1, {"of": "end_id"}),
     "call_paths": ("call_paths", 2, {"by": [*RANK, "level"], "values": ["dur"], "caused_values": {"late": "ts"}, "self_time": True}),
+    "chain": ("chain", 1, {"by": RANK, "on": {"parent_id": "span_id", "dur": "end"}, "where": parse("bytes > 6", "", {})}),
+    "circles": ("circles", 1, {}),
     "containment": ("correlate", 2, {"by": "containment", "columns": {"range": "name"}}),
     "correlation": ("correlate", 2, {"by": "correlation", "columns": {"call_ts": "ts"}}),
+    "enclosing": ("containment", 1, {}),
     "coverage": ("coverage", 1, {"by": [*RANK, "device"], "kind": "level", "kinds": ["step", "operator"], "start": "ts", "duration": "dur"}),
+    "cut": ("cut", 2, {"by": [*RANK, "device"]}),
     "dedupe": ("dedupe", 1, {"by": ["name", *RANK], "order": ["ts"]}),
     "derive": ("derive", 1, {"columns": {"place": parse("rank() over (partition by trace, rank, pid order by bytes) + max(dur) over (partition by rank, trace)", "", {})}}),
     "enclose": ("enclose", 2, {}),
@@ -80,12 +86,15 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "nearest": ("nearest", 1, {"by": [*RANK, "object_id"], "order": ["ts", "launch_id"], "where": parse("bytes > 3", "", {}), "columns": {"found": "dur"}}),
     "nest": ("nest", 1, {"by": None}),
     "overlap": ("overlap", 2, {"by": [*RANK, "device"], "start": "ts", "duration": "dur"}),
+    "path_ids": ("path_ids", 1, {}),
     "prune": ("prune", 1, {"keep": parse("level <> 'step'", "", {})}),
     "reuse_distance": ("reuse_distance", 1, {"by": RANK, "of": ["address"], "order": ["ts", "bytes"], "columns": {"before": "dur"}}),
     "rollup": ("rollup", 1, {"values": ["dur"]}),
+    "shared_time": ("shared_time", 2, {"by": [*RANK, "device"], "column": "shared_ns", "at_least": 2}),
     "window": ("window", 2, {}),
 }  # fmt: skip
 ELSEWHERE = {
+    "spread": "its counts are above 0: test_groups_apart_give_what_all_give, with a tick",
     "managed_memory": "its input marks uses: test_each_device_is_simulated_for_itself",
     "call_stacks": "its input holds texts of frames: test_call_stacks_of_each_process",
     "touch_from_access": "its inputs are three tables: tests/pipeline/engines/test_dask.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
@@ -51,7 +51,7 @@ class AutoEngine(Engine):
         sources: Sequence[Source],
         wanted: Sequence[str],
     ) -> dict[str, pl.DataFrame] | None:
-        """Run a whole graph on the GPU where that pays; else on the CPU."""
+        """Run a whole graph on the GPU where that pays; else say why not."""
         reason = self._without_gpu() or _too_small(input_bytes(graph, sources))
         if reason is None:
             engine = self._gpu(self._options)
@@ -66,7 +66,17 @@ class AutoEngine(Engine):
                     self.notes += engine.notes
                     return found
         self.notes.append(f"engine cpu: {reason}")
-        return self._cpu.run(config, graph, sources, wanted)
+        return None
+
+    def run_parts(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        known: Collection[str],
+    ) -> dict[str, pl.LazyFrame]:
+        """Run on the CPU what runs there part after part."""
+        return self._cpu.run_parts(graph, sources, wanted, known)
 
 
 def _too_small(size: int) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -77,6 +77,27 @@ class Engine(ABC):
         """
         del config, graph, sources, wanted
         return None
+
+    def run_parts(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        known: Collection[str],
+    ) -> dict[str, pl.LazyFrame]:
+        """Run what the engine runs part after part, where all rows at once would take too much memory.
+
+        Args:
+            graph: the graph of a tool.
+            sources: the traces it reads, which have all tables that it requires.
+            wanted: the nodes whose rows are asked for.
+            known: nodes whose rows are there already.
+
+        Returns:
+            Plans that read the rows of the nodes that ran.
+        """
+        del graph, sources, wanted, known
+        return {}
 
     def __enter__(self) -> Self:
         return self

@@ -2,71 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
 from pasta.errors import EngineError
-from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.engines.base import Engine
-from pasta.pipeline.engines.shard_tasks import Frames
+from pasta.pipeline.engines.local_run import run_in_turn
+from pasta.pipeline.engines.shard_tasks import Work
 from pasta.pipeline.engines.slice_tasks import SliceWork
+from pasta.pipeline.frames import in_even_chunks
 from pasta.pipeline.graph import Graph
-from pasta.pipeline.run import Source, input_tables
+from pasta.pipeline.placement import array_states
+from pasta.pipeline.run import Source
+from pasta.pipeline.shards import ShardedInputs
 from pasta.pipeline.slicing import cut_slices, find_slicing
 
-SLICE_ROWS = 1 << 21
-"""Intervals that begin in a slice of time: few enough for any machine, enough to fill its cores."""
-
-_STATES = 8
-"""States that are held before they are combined."""
+PART_ROWS = 1 << 21
+"""Rows of a part: few enough for any machine, enough to fill its cores."""
 
 
 class CpuEngine(Engine):
-    """Runs plans on CPU cores; memory is bounded where the plan allows streaming or slices of time.
+    """Runs plans on CPU cores; memory is bounded where plans stream or stages run part after part.
 
     Args:
-        slice_rows: intervals that begin in a slice of time, about; a graph that reads fewer is not cut.
+        part_rows: rows of a shard, or intervals that begin in a slice of time, about; what reads fewer
+            rows is not cut.
     """
 
     name = "cpu"
 
-    def __init__(self, *, slice_rows: int = SLICE_ROWS) -> None:
+    def __init__(self, *, part_rows: int = PART_ROWS) -> None:
         super().__init__()
-        self._slice_rows = slice_rows
+        self._part_rows = part_rows
 
-    def run(
+    def run_parts(
         self,
-        config: ToolConfig,
         graph: Graph,
         sources: Sequence[Source],
         wanted: Sequence[str],
-    ) -> dict[str, pl.DataFrame] | None:
-        """Run the stages of intervals of a large trace slice after slice, and then the rest."""
-        slicing = find_slicing(graph, wanted)
+        known: Collection[str],
+    ) -> dict[str, pl.LazyFrame]:
+        """Run, on a large trace, stages of intervals and mergeable array stages part after part."""
+        sliced = self._run_slices(graph, sources, wanted, known)
+        return sliced | self._run_shards(graph, sources, wanted, {*known, *sliced})
+
+    def _run_slices(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        known: Collection[str],
+    ) -> dict[str, pl.LazyFrame]:
+        """Run stages of intervals, and the mergeable stages that follow them, on slices of time."""
+        slicing = find_slicing(graph, wanted, known)
         if slicing is None:
-            return None
-        tables = input_tables(config, graph, sources)
-        slices = cut_slices(graph, sources, slicing, self._slice_rows)
-        if not slices:
-            return None
+            return {}
+        slices = cut_slices(graph, sources, slicing, self._part_rows)
         work = SliceWork(graph, slicing)
-        rows: dict[str, list[pl.DataFrame]] = {name: [] for name in slicing.timed}
-        states: list[Frames] = []
-        for place, part in enumerate(slices):
-            pieces, state = work.run(part, place, None)
-            for name, found in pieces.items():
-                rows[name].append(found)
-            states.append(state)
-            if len(states) == _STATES:
-                states = [work.combine(states)]
-        tables |= work.results(rows, work.combine(states))
-        plans = graph.plan(tables, wanted, self.collect)
-        return dict(zip(plans, self.collect(list(plans.values())), strict=True))
+        return work.results(*run_in_turn(work, slices)) if slices else {}
+
+    def _run_shards(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        known: Collection[str],
+    ) -> dict[str, pl.LazyFrame]:
+        """Run mergeable array stages on shards; for them all rows would have to be in memory."""
+        placement = array_states(graph, wanted, known)
+        if not placement.combined:
+            return {}
+        above = {name for stage in placement.combined for name in graph.above(stage)}
+        names = [name for name in graph.inputs if name in above]
+        inputs = ShardedInputs(graph, sources, names)
+        if inputs.rows(names) <= self._part_rows:
+            return {}
+        work = Work(graph, placement)
+        return work.results(*run_in_turn(work, inputs.by_rows(self._part_rows)))
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` in one pass over what they share."""
         try:
-            return pl.collect_all(plans, engine="streaming")
+            return list(map(in_even_chunks, pl.collect_all(plans, engine="streaming")))
         except pl.exceptions.PolarsError as error:
             raise EngineError(f"the cpu engine failed: {' '.join(str(error).split())}") from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from pasta.errors import EngineError, PastaError
+from pasta.pipeline.engines.shard_blocks import ShardBlocks
 from pasta.pipeline.engines.shard_tasks import (
     Frames,
     ShardWork,
@@ -19,10 +21,8 @@ from pasta.pipeline.engines.shard_tasks import (
     run_for_states,
     run_shard,
 )
+from pasta.pipeline.engines.state_tree import StateTree
 from pasta.pipeline.shards import Shard
-
-FAN_IN = 8
-"""States that are combined at once."""
 
 _SHARDS_EACH = 2
 """Shards in flight for each thread of the workers: one runs, one waits."""
@@ -36,9 +36,8 @@ _GONE = "cannot be reached any more; see its log, start it again and repeat the 
 class ShardRun:
     """One run of the sharded part of a graph.
 
-    States are combined in a tree by the order of their shards, so that for given shards neither the
-    number of workers nor the order in which they finish matters. Dask runs what a worker that died had, or
-    had made, again on another one.
+    Neither the number of workers nor the order in which shards finish matters. Dask runs what a worker
+    that died had, or had made, again on another one.
 
     Args:
         client: the connection to the scheduler.
@@ -46,26 +45,30 @@ class ShardRun:
         topic: under which workers log when they read.
 
     Attributes:
+        work: what is done with each shard.
         keys: the tasks that were submitted.
+        cuts: into how many parts states were cut.
     """
 
     def __init__(self, client: Any, work: ShardWork, topic: str | None = None) -> None:
         self.keys: set[str] = set()
+        self.work, self.cuts = work, 1
         self._client = client
         self._topic = topic
-        self._work = packed(work)
+        self._bytes = packed(work)
         self._leaves = (work.leaves_rows, bool(work.combined))
         self._rows: dict[int, Frames] = {}
-        self._waiting: dict[Any, int] = {}
-        self._levels: list[list[Any]] = [[]]
-        self._threads = (0, float("-inf"))
+        self._waiting: dict[Any, tuple[int, str | None]] = {}
+        self._states = StateTree[Any](self._combine)
+        self._later: dict[int, Any] = {}
+        self._added = 0
+        self._threads: tuple[dict[str, int], float] = ({}, float("-inf"))
 
-    def run(self, shards: Sequence[Shard]) -> tuple[dict[str, list[pl.DataFrame]], Frames]:
+    def run(self, shards: Sequence[Shard]) -> dict[str, pl.LazyFrame]:
         """Run all shards.
 
         Returns:
-            For each shipped node its rows on each shard, in their order; for each combined node
-            one state. Nodes that no shard reaches are absent.
+            Plans that read the rows of the nodes that ran.
 
         Raises:
             EngineError: the scheduler is gone, or a shard failed for good.
@@ -75,68 +78,96 @@ class ShardRun:
 
         try:
             with self._client.as_current():
-                for place, shard in enumerate(shards):
-                    self._make_room()
-                    self._submit(place, shard)
+                blocks = ShardBlocks(len(shards))
+                while blocks:
+                    worker = self._worker_with_room()
+                    place = blocks.take(worker)
+                    self._submit(place, shards[place], worker)
                 while self._waiting:
                     self._take_finished()
-                return self._all_rows(), self._combined()
+                return self.results()
         except (CancelledError, CommClosedError) as error:
             raise self._lost() from error
 
-    def _make_room(self) -> None:
-        """Wait until a shard fits among those in flight; workers may come and go."""
-        while self._waiting and len(self._waiting) >= max(_SHARDS_EACH * self._count_threads(), 1):
+    def results(self) -> dict[str, pl.LazyFrame]:
+        """Return plans that read the rows of the nodes that ran, from what all shards left."""
+        last = self._states.root()
+        return self.work.results(self._all_rows(), {} if last is None else self.gathered([last])[0])
+
+    def _worker_with_room(self) -> str | None:
+        """Wait until a shard fits among those in flight, and say where; workers may come and go."""
+        while True:
+            busy = Counter(worker for _, worker in self._waiting.values())
+            threads = self._count_threads()
+            free = [name for name, count in threads.items() if busy[name] < _SHARDS_EACH * count]
+            if free:
+                return min(free, key=lambda name: busy[name] / threads[name])
+            if not self._waiting:
+                return None
             self._take_finished()
 
-    def _count_threads(self) -> int:
-        """Return how many threads the workers have together, as they were a second ago at most."""
+    def _count_threads(self) -> dict[str, int]:
+        """Return how many threads each worker has, as of a second ago at most."""
         threads, asked = self._threads
         if time.monotonic() - asked > 1:
-            threads = sum(self._client.nthreads().values())
+            threads = self._client.nthreads()
             self._threads = (threads, time.monotonic())
         return threads
 
-    def _submit(self, place: int, shard: Shard) -> None:
-        given = (self._work, shard, place, self._topic)
+    def _submit(self, place: int, shard: Shard, worker: str | None) -> None:
+        given = (self._bytes, shard, place, self._topic)
+        where = [worker] if worker else None
         match self._leaves:
             case (True, False):
-                self._waiting[self._task(run_for_rows, *given)] = place
+                self._waiting[self.task(run_for_rows, *given, workers=where)] = (place, worker)
             case (False, True):
-                state = self._task(run_for_states, *given)
-                self._waiting[state] = place
-                self._add_state(state, level=0)
+                state = self.task(run_for_states, *given, workers=where)
+                self._waiting[state] = (place, worker)
+                self._add_state(place, state)
             case _:
-                both = self._task(run_shard, *given)
-                self._waiting[self._task(part, both, 0, priority=1)] = place
-                self._add_state(self._task(part, both, 1, priority=1), level=0)
+                both = self.task(run_shard, *given, workers=where)
+                rows = self.task(part, both, 0, priority=1)
+                self._waiting[rows] = (place, worker)
+                self._add_state(place, self.task(part, both, 1, priority=1))
 
-    def _task(self, function: Any, *arguments: Any, priority: int = 0) -> Any:
-        future = self._client.submit(function, *arguments, pure=False, priority=priority)
+    def _add_state(self, place: int, state: Any) -> None:
+        """Add the state of a shard to the tree, once those of all shards before it are there."""
+        self._later[place] = state
+        while self._added in self._later:
+            self._states.add(self._later.pop(self._added))
+            self._added += 1
+
+    def task(self, function: Any, *arguments: Any, priority: int = 0, workers: Any = None) -> Any:
+        """Submit a task, for those `workers` rather than for others; return its future."""
+        future = self._client.submit(
+            function,
+            *arguments,
+            pure=False,
+            priority=priority,
+            workers=workers,
+            allow_other_workers=workers is not None,
+        )
         self.keys.add(future.key)
         return future
 
-    def _add_state(self, state: Any, level: int) -> None:
-        """Hold a state, and have a full block of them combined."""
-        if level == len(self._levels):
-            self._levels.append([])
-        self._levels[level].append(state)
-        if len(self._levels[level]) == FAN_IN:
-            block, self._levels[level] = self._levels[level], []
-            self._add_state(self._combine(block), level + 1)
+    def gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """Wait for the results of all tasks and return them."""
+        self._wait_for(futures)
+        return [self._result(future) for future in futures]
+
+    def bytes_of(self, futures: Sequence[Any]) -> int:
+        """Wait for the results of all tasks and return how large they are together."""
+        self._wait_for(futures)
+        sizes = self._client.nbytes([future.key for future in futures], summary=False)
+        return int(sum(sizes.values()))
+
+    def _wait_for(self, futures: Sequence[Any]) -> None:
+        for future in futures:
+            while not self._done([future]):
+                pass
 
     def _combine(self, states: Sequence[Any]) -> Any:
-        return self._task(combine_states, self._work, *states, priority=2)
-
-    def _combined(self) -> Frames:
-        left = [state for level in reversed(self._levels) for state in level]
-        if not left:
-            return {}
-        last = self._combine(left)
-        while not self._done([last]):
-            pass
-        found: Frames = self._result(last)
-        return found
+        return self.task(combine_states, self._bytes, *states, priority=2)
 
     def _take_finished(self) -> None:
         """Take the rows of the shards that have finished, and let the workers forget them.
@@ -144,7 +175,7 @@ class ShardRun:
         A shard that leaves only a state leaves it where it is, unless it failed.
         """
         for future in self._done(list(self._waiting)):
-            place = self._waiting.pop(future)
+            place, _ = self._waiting.pop(future)
             if self._leaves[0] or future.status == "error":
                 self._rows[place] = self._result(future)
 
@@ -158,7 +189,24 @@ class ShardRun:
         except (DaskTimeoutError, TimeoutError):
             if self._client.status != "running":
                 raise self._lost() from None
+            self._free_stranded()
             return set()
+
+    def _free_stranded(self) -> None:
+        """Let tasks run anywhere that wait for a worker that is gone.
+
+        Where no worker is left, Dask keeps them for one of that address, whichever may come.
+        """
+        keys = self.keys
+
+        def free(dask_scheduler: Any) -> None:  # nested, as the scheduler may lack pasta
+            stranded = [task for task in dask_scheduler.unrunnable if task.key in keys]
+            for task in stranded:
+                task.worker_restrictions = None
+            recommended = {task.key: "processing" for task in stranded}
+            dask_scheduler.transitions(recommended, stimulus_id="free-stranded")
+
+        self._client.run_on_scheduler(free)
 
     def _result(self, future: Any) -> Any:
         from distributed import KilledWorker

@@ -40,7 +40,18 @@ class DeviceMemory:
 
 
 def bounded_share() -> Any:
-    """Return a memory resource of rmm for this process's device, with the usual limit."""
+    """Return a memory resource of rmm for this worker's device, with the usual limit.
+
+    cudf-polars asks for one in the process that starts the cluster too, which allocates nothing: what
+    it gets there makes no CUDA context.
+    """
+    import rmm.mr
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return rmm.mr.CudaMemoryResource()
     return DeviceMemory().resource()
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import polars as pl
 
@@ -44,6 +45,17 @@ class ShardWork(ABC):
         """Return the rows and the states that the shard with this number leaves, by node.
 
         With a `topic`, what is read is read before the rest runs, and when is logged under it.
+        """
+
+    @abstractmethod
+    def results(
+        self, rows: Mapping[str, Sequence[pl.DataFrame]], states: Frames
+    ) -> dict[str, pl.LazyFrame]:
+        """Return the rows of the nodes that ran on shards, from what all shards left.
+
+        Args:
+            rows: node -> its rows on each shard, in their order; absent where no shard reaches it.
+            states: node -> its combined state; absent where no shard reaches it.
         """
 
     def tables(self, shard: Shard, topic: str | None) -> dict[str, pl.LazyFrame]:
@@ -108,6 +120,22 @@ class Work(ShardWork):
         rows = dict(zip(shipped, frames, strict=False))
         return rows, dict(zip(combined, frames[len(shipped) :], strict=True))
 
+    def results(
+        self, rows: Mapping[str, Sequence[pl.DataFrame]], states: Frames
+    ) -> dict[str, pl.LazyFrame]:
+        """Return the rows of the shipped and of the combined nodes."""
+        sources = {name: self.graph.nodes[name].sources[0] for name in self.placement.combined}
+        reached = [*self.placement.shipped, *sources.values()]
+        empty = self.graph.unsorted_plan(Shard({}).tables(self.graph), reached, collect)
+        tables = {}
+        for name in self.placement.shipped:
+            found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
+            tables[name] = self.gathered(name, found)
+        for name, source in sources.items():
+            state = states[name].lazy() if name in states else self.partial(name, empty[source])
+            tables[name] = self.final(name, state)
+        return tables
+
     def reached(self, names: Iterable[str]) -> list[str]:
         """Return the targets that rows of any of the inputs `names` can reach."""
         inputs = set(names)
@@ -126,23 +154,26 @@ class Work(ShardWork):
         return within.gather(rows, **node.arguments)
 
 
-def packed(work: ShardWork) -> bytes:
+def packed(work: object) -> bytes:
     """Return work as bytes, which the scheduler need not look into for each task."""
     return pickle.dumps(work)
 
 
 @lru_cache(maxsize=2)
-def unpacked(work: bytes) -> ShardWork:
-    """Return work from bytes; a worker does so once."""
-    found: ShardWork = pickle.loads(work)  # noqa: S301 (from the caller, by way of the scheduler)
-    return found
+def unpacked(work: bytes) -> Any:
+    """Return work from bytes; a worker does so once, and tells Dask how large frames are."""
+    from dask.sizeof import sizeof
+
+    sizeof.register(pl.DataFrame, pl.DataFrame.estimated_size)
+    return pickle.loads(work)  # noqa: S301 (from the caller, by way of the scheduler)
 
 
 def run_shard(
     work_bytes: bytes, shard: Shard, place: int, topic: str | None = None
 ) -> tuple[Frames, Frames]:
     """Return the rows and the states that one shard leaves."""
-    return unpacked(work_bytes).run(shard, place, topic)
+    work: ShardWork = unpacked(work_bytes)
+    return work.run(shard, place, topic)
 
 
 def run_for_rows(work_bytes: bytes, shard: Shard, place: int, topic: str | None) -> Frames:
@@ -157,11 +188,12 @@ def run_for_states(work_bytes: bytes, shard: Shard, place: int, topic: str | Non
 
 def combine_states(work_bytes: bytes, *parts: Frames) -> Frames:
     """Return one state for each node that any of `parts` has a state of."""
-    return unpacked(work_bytes).combine(parts)
+    work: ShardWork = unpacked(work_bytes)
+    return work.combine(parts)
 
 
-def part(result: tuple[Frames, Frames], place: int) -> Frames:
-    """Return the rows (0) or the states (1) that a shard left."""
+def part(result: Sequence[Frames], place: int) -> Frames:
+    """Return one of several: the rows (0) or the states (1) that a shard left, or a cut of a state."""
     return result[place]
 
 

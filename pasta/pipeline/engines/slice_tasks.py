@@ -49,7 +49,7 @@ class SliceWork(ShardWork):
     def results(
         self, rows: Mapping[str, Sequence[pl.DataFrame]], states: Frames
     ) -> dict[str, pl.LazyFrame]:
-        """Return the rows of the nodes that run on slices, from what all slices left."""
+        """Return the rows of the stages of intervals that are needed, and of what follows them."""
         found: dict[str, pl.LazyFrame] = {}
         for name, parts in rows.items():
             node = self.graph.nodes[name]

@@ -20,7 +20,7 @@ from pasta.trace_writer import TraceWriter
 
 _TASKS = {
     **dict.fromkeys(["run_shard", "run_for_rows", "run_for_states", "part"], "compute"),
-    "combine_states": "combine",
+    **dict.fromkeys(["combine_states", "outline_states", "cut_states", "run_cut"], "combine"),
 }
 """A task's function -> what it does."""
 

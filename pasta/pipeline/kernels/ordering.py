@@ -45,6 +45,23 @@ def _stable_order(key: Any) -> Any:
     return xp.sort(packed) & ((1 << bits) - 1)
 
 
+def sorted_with(keys: Any, amounts: Any) -> tuple[Any, Any]:
+    """Return keys, 0 or more, in order, and their amounts; those of equal keys in any order.
+
+    Where a key and an amount fit one integer together, sorting those is several times as fast.
+    """
+    if _in_order([keys]):
+        return keys, amounts
+    bits = int(amounts.max()).bit_length()
+    if int(amounts.min()) < 0 or int(keys.max()) >= 1 << (63 - bits):
+        order = order_by(keys)
+        return keys[order], amounts[order]
+    packed = keys << bits
+    packed |= amounts
+    packed.sort()
+    return packed >> bits, packed & ((1 << bits) - 1)
+
+
 def changes(*keys: Any) -> Any:
     """Tell for each row whether it differs from the one before it in any of `keys`."""
     xp = array_namespace(keys[0])
@@ -65,6 +82,21 @@ def highest_in_runs(values: Any, first: Any) -> Any:
     runs[first[1:]] = 1
     runs = xp.cumsum(runs)
     return values[order_by(runs, values)][xp.append(first[1:], len(values)) - 1]
+
+
+def running_highest(values: Any) -> Any:
+    """Return the highest of `values` up to each row.
+
+    Where the library has no running maximum, each round doubles how far every row has looked back.
+    """
+    xp = array_namespace(values)
+    if xp.__name__ == "numpy":
+        return xp.maximum.accumulate(values)
+    highest, reach = values.copy(), 1
+    while reach < len(values):
+        highest[reach:] = xp.maximum(highest[reach:], highest[:-reach])
+        reach *= 2
+    return highest
 
 
 def distinct(values: Any) -> Any:
@@ -164,8 +196,15 @@ def _rows_from_table(groups: Any, ids: Any, wanted_groups: Any, wanted: Any) -> 
 def group_sums(groups: Any, values: Any, count: int) -> Any:
     """Return the sum of `values` for each group from 0 to `count` - 1; `groups` is sorted."""
     xp = array_namespace(values)
-    running = xp.append(xp.zeros(1, dtype=values.dtype), xp.cumsum(values))
     first = xp.flatnonzero(changes(groups))
     sums = xp.zeros(count, dtype=values.dtype)
-    sums[groups[first]] = running[xp.append(first[1:], len(values))[: len(first)]] - running[first]
+    sums[groups[first]] = run_sums(values, first)
     return sums
+
+
+def run_sums(values: Any, first: Any) -> Any:
+    """Return the sum of `values` in each run of rows, of which `first` are the first rows."""
+    xp = array_namespace(values)
+    ends = xp.append(first[1:], len(values))[: len(first)]
+    running = xp.cumsum(values)[ends - 1]
+    return xp.concatenate([running[:1], running[1:] - running[:-1]])

@@ -25,7 +25,7 @@ def cut_evenly(starts: Any, ends: Any, size: int) -> Pieces:
     """Cut the ranges `[starts, ends)`, u64, at the multiples of `size`; empty ones have no piece."""
     xp = array_namespace(starts)
     first, beyond = starts // size, (ends + (size - 1)) // size
-    rows, places = _spread(xp.where(ends > starts, beyond - first, 0))
+    rows, places = repeated(xp.where(ends > starts, beyond - first, 0))
     granules = first[rows] + places
     begins, closes = granules * size, (granules + 1) * size
     return Pieces(rows, xp.maximum(begins, starts[rows]), xp.minimum(closes, ends[rows]))
@@ -36,7 +36,7 @@ def cut_at(starts: Any, ends: Any, edges: Any) -> Pieces:
     xp = array_namespace(starts)
     first = xp.searchsorted(edges, starts, side="right")
     beyond = xp.searchsorted(edges, ends, side="left")
-    rows, places = _spread(xp.where(ends > starts, beyond - first + 1, 0).astype(starts.dtype))
+    rows, places = repeated(xp.where(ends > starts, beyond - first + 1, 0).astype(starts.dtype))
     if not len(edges):
         return Pieces(rows, starts[rows], ends[rows])
     following = first[rows] + places.astype(xp.int64)
@@ -49,8 +49,8 @@ def cut_at(starts: Any, ends: Any, edges: Any) -> Pieces:
     )
 
 
-def _spread(counts: Any) -> tuple[Any, Any]:
-    """Return each row as often as `counts`, u64, says, and which time it is, from 0 on."""
+def repeated(counts: Any) -> tuple[Any, Any]:
+    """Return each row as often as `counts`, of integers, says, and which time it is, from 0 on."""
     xp = array_namespace(counts)
     rows = xp.repeat(xp.arange(len(counts)), counts.astype(xp.int64))
     before = xp.cumsum(counts) - counts

@@ -6,7 +6,7 @@ import itertools
 from typing import Any, NamedTuple
 
 from pasta.pipeline.kernels.namespace import array_namespace
-from pasta.pipeline.kernels.ordering import distinct, numbered, order_by
+from pasta.pipeline.kernels.ordering import numbered, order_by
 
 
 class Tree(NamedTuple):
@@ -58,10 +58,7 @@ def _without_circles(parents: Any) -> Any:
     """Return `parents` with the first row of each circle made a root."""
     xp = array_namespace(parents)
     rounds = len(parents).bit_length() + 1
-    ancestors = parents.copy()
-    for _round in range(rounds):
-        ancestors = xp.where(ancestors >= 0, ancestors[ancestors], -1)
-    circling = distinct(ancestors[ancestors >= 0])
+    circling = xp.flatnonzero(in_circles(parents))
     first, ahead = xp.arange(len(parents)), parents.copy()
     for _round in range(rounds):
         first[circling] = xp.minimum(first[circling], first[ahead[circling]])
@@ -69,6 +66,35 @@ def _without_circles(parents: Any) -> Any:
     result = parents.copy()
     result[circling[first[circling] == circling]] = -1
     return result
+
+
+def in_circles(parents: Any) -> Any:
+    """Tell of each row whether it is its own ancestor.
+
+    Each round doubles how far every row has looked up; who looks further than there are rows sees circles only.
+    """
+    xp = array_namespace(parents)
+    ancestors = parents.copy()
+    for _round in range(len(parents).bit_length() + 1):
+        ancestors = xp.where(ancestors >= 0, ancestors[ancestors], -1)
+    found = xp.zeros(len(parents), dtype=bool)
+    found[ancestors[ancestors >= 0]] = True
+    return found
+
+
+def led_from(parents: Any, marked: Any) -> Any:
+    """Tell of each row whether it is marked or an ancestor of one that is; circles do no harm.
+
+    Each round doubles how far the ancestors are that every row marks.
+    """
+    xp = array_namespace(parents)
+    top = len(parents)
+    ancestors = xp.append(xp.where(parents < 0, top, parents), top)
+    found = xp.append(marked, xp.zeros(1, dtype=bool))
+    for _round in range(top.bit_length() + 1):
+        found[ancestors[found]] = True
+        ancestors = ancestors[ancestors]
+    return found[:-1]
 
 
 def subtree_sums(rows: Tree, values: Any) -> Any:

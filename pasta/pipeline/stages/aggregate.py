@@ -11,6 +11,9 @@ from pasta.pipeline.columns import check_keys, check_new_names
 from pasta.pipeline.expressions import Measure
 from pasta.pipeline.stage import Merge, Within, stage
 
+TOO_LARGE = ", too large for "
+"""What stands between a sum of integers and its type in the failure of one that does not fit."""
+
 
 def _group(
     rows: pl.LazyFrame, by: list[str], measures: list[pl.Expr], sums: dict[str, pl.Expr]
@@ -39,7 +42,7 @@ def _range_checks(
     checks: dict[tuple[str, pl.DataType], pl.Expr] = {}
     for text, kind in totals.collect_schema().items():
         if kind.is_integer():
-            name = f"sum({text}), too large for {kind}: cast to a wider type or double"
+            name = f"sum({text}){TOO_LARGE}{kind}: cast to a wider type or double"
             checks[name, kind] = sums[text].cast(pl.Float64).sum().alias(name)
     return checks
 
@@ -85,7 +88,7 @@ def _unsorted(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]
 
 @stage(
     "aggregate",
-    merge=Merge(_partial, _combine, _final, applies=_all_mergeable),
+    merge=Merge(_partial, _combine, _final, applies=_all_mergeable, keys=lambda given: given["by"]),
     within=Within(lambda given: given["by"], _sorted),
     order="own",
     unsorted=_unsorted,

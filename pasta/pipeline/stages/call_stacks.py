@@ -62,13 +62,13 @@ def _text(*, places: bool) -> pl.Expr:
     file = pl.col("file").fill_null("")
     place = pl.format(" ({}:{})", file.str.replace(r"^.*[/\\]", ""), pl.col("line").fill_null(0))
     function = pl.col("function").fill_null("?")
-    name = pl.when(pl.col("language") == "c++").then(_short(function)).otherwise(function)
+    name = pl.when(pl.col("language") == "c++").then(short_name(function)).otherwise(function)
     if not places:
         return name
     return name + pl.when(file == "").then(pl.lit("")).otherwise(place)
 
 
-def _short(function: pl.Expr) -> pl.Expr:
+def short_name(function: pl.Expr) -> pl.Expr:
     """Return a C++ function's name without what stands in brackets."""
     name = function.str.replace_all(_NAMELESS, "")
     for _ in range(_NESTED):

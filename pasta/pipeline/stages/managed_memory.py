@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -97,29 +97,53 @@ def managed_memory(
     known = uses if bool(mask(uses, counts).all()) else uses.filter(counts)
     keys, (steps,) = number_groups([*by, policy, *order], known)
     _, (devices,) = number_groups(by, known)
-    _, (groups,) = number_groups([*by, policy], known)
+    walk = _walk(known, steps, devices, [*by, policy], page=page, block=block)
+    held = memory // block if memory else np.ceil(walk.used / oversubscription).astype(np.int64)
+    xp = array_namespace(steps)
+    capacities = xp.maximum(xp.zeros_like(walk.used) + xp.asarray(held), 1)
+    sums = _by_step(walk.uses, walk.steps, capacities[walk.devices], keys.height, page)
+    of_step = xp.zeros(keys.height, dtype=xp.int64)
+    of_step[steps] = devices
+    sizes = {"used_bytes": walk.used[of_step] * block, "memory_bytes": capacities[of_step] * block}
+    return frame(keys, xp.arange(keys.height), {**sizes, **sums})
+
+
+class _Walk(NamedTuple):
+    """The order in which blocks are used.
+
+    Attributes:
+        uses: of blocks, step by step, the prefetches of each first.
+        steps: the step of each use.
+        devices: the device of each group of uses.
+        used: how many blocks of each device are used.
+    """
+
+    uses: Uses
+    steps: Any
+    devices: Any
+    used: Any
+
+
+def _walk(
+    known: pl.DataFrame, steps: Any, devices: Any, group_by: list[str], *, page: int, block: int
+) -> _Walk:
+    _, (groups,) = number_groups(group_by, known)
     rows, blocks, pages = _pages(known, page, block)
     prefetches = mask(known, pl.col("prefetch"))
     used = _used_blocks(devices[rows], blocks, ~prefetches[rows])
-    held = memory // block if memory else np.ceil(used / oversubscription).astype(np.int64)
     xp = array_namespace(steps)
-    capacities = xp.maximum(xp.zeros_like(used) + xp.asarray(held), 1)
     chosen = order_by(steps[rows], (~prefetches[rows]).astype(xp.int64), blocks)
     rows = rows[chosen]
     of_group = xp.zeros(int(groups.max()) + 1 if len(groups) else 0, dtype=xp.int64)
     of_group[groups] = devices
-    walked = Uses(
+    uses = Uses(
         groups[rows],
         blocks[chosen],
         pages[chosen],
         prefetches[rows],
         mask(known, pl.col("held"))[rows],
     )
-    sums = _by_step(walked, steps[rows], capacities[of_group], keys.height, page)
-    of_step = xp.zeros(keys.height, dtype=xp.int64)
-    of_step[steps] = devices
-    sizes = {"used_bytes": used[of_step] * block, "memory_bytes": capacities[of_step] * block}
-    return frame(keys, xp.arange(keys.height), {**sizes, **sums})
+    return _Walk(uses, steps[rows], of_group, used)
 
 
 def _pages(uses: pl.DataFrame, page: int, block: int) -> tuple[Any, Any, Any]:

@@ -70,13 +70,12 @@ def touch_from_access(
     if granularity <= 0:
         raise ConfigError("granularity", f"must be 1 byte or more, got {granularity}")
     process = process_key(accesses, lifetimes, kernels)
-    launches, rows = _by_launch(accesses, kernels, process, count)
+    launches, counted, pieces = _cut(accesses, kernels, process, count, granularity)
     memory = _Memory(launches, process, granularity, _layers(lifetimes))
-    pieces = _pieces(rows.filter(space=0), granularity)
     owners = {layer: memory.owners(pieces, layer) for layer in memory.layers}
     pieces = with_arrays(pieces, **owners)
     found = [
-        _totals(rows, pieces, granularity),
+        _totals(counted, pieces, granularity),
         *(_of_objects(memory, pieces, layer) for layer in memory.layers),
         _outside_tensors(memory, pieces),
         _unknown(pieces),
@@ -161,6 +160,15 @@ def _by_launch(
     )
 
 
+def _cut(
+    accesses: pl.DataFrame, kernels: pl.DataFrame, process: list[str], count: str | None, size: int
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return the launches, the counts of each by space, and its global accesses cut at granules."""
+    launches, rows = _by_launch(accesses, kernels, process, count)
+    counted = _counted(rows, ["launch", "space"])
+    return launches, counted, _pieces(rows.filter(space=0), size)
+
+
 def _pieces(rows: pl.DataFrame, size: int) -> pl.DataFrame:
     """Cut accesses at granules; an access is counted in its first piece only."""
     cut = cut_evenly(unsigned(rows, "low"), unsigned(rows, "high"), size)
@@ -170,10 +178,9 @@ def _pieces(rows: pl.DataFrame, size: int) -> pl.DataFrame:
     return pieces.select("launch", "read", "written", *counts, "granule", low="start")
 
 
-def _totals(rows: pl.DataFrame, pieces: pl.DataFrame, size: int) -> pl.DataFrame:
-    counted = rows.group_by("launch", "space").agg(pl.col(_COUNTS).sum())
+def _totals(counted: pl.DataFrame, pieces: pl.DataFrame, size: int) -> pl.DataFrame:
     marks = _marks(pieces, ["launch", "granule"]).with_columns(bytes=pl.lit(size, pl.Int64))
-    unique = _unique(marks, ["launch"]).with_columns(space=pl.lit(0, rows.schema["space"]))
+    unique = _unique(marks, ["launch"]).with_columns(space=pl.lit(0, counted.schema["space"]))
     names = pl.col("space").replace_strict(
         dict(enumerate(_SPACES)), default=None, return_dtype=pl.String
     )

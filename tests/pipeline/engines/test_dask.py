@@ -18,6 +18,7 @@ from polars.testing import assert_frame_equal
 from pasta import api
 from pasta.errors import EngineError
 from pasta.pipeline.engines import dask as dask_engine
+from pasta.pipeline.engines import dask_groups, dask_run, group_tasks
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask import DaskEngine
 from pasta.pipeline.engines.dask_run import ShardRun
@@ -61,6 +62,7 @@ def expected(traces):
         (tool, name): found
         for tool in shipped_tools()
         for name, sources in traces.items()
+        if "/" not in tool or name == "two traces"  # tools of a folder share most of their graphs
         if (found := on_cpu(tool, sources))
     }
 
@@ -75,8 +77,16 @@ def on_cpu(tool: str, sources: list[Source]) -> dict[str, pl.DataFrame]:
 
 @pytest.fixture(scope="session", params=SETTINGS)
 def engine(request, cluster) -> Iterator[DaskEngine]:
+    """An engine with so many workers; with several, states are cut however small they are."""
     scale(cluster, request.param)
-    with DaskEngine(scheduler=cluster.scheduler_address, shard_rows=SETTINGS[request.param]) as engine:  # fmt: skip
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        DaskEngine(scheduler=cluster.scheduler_address, shard_rows=SETTINGS[request.param]) as engine,
+    ):  # fmt: skip
+        if request.param > 1:
+            patch.setattr(group_tasks, "CUT_BYTES", 1)
+            patch.setattr(dask_groups, "CUT_BYTES", 1)
+            patch.setattr(group_tasks, "MOST_CUTS", 3)
         yield engine
 
 
@@ -109,8 +119,8 @@ def test_a_worker_that_dies_changes_nothing(cluster, traces, expected, monkeypat
     killed = []
     submit = ShardRun._submit
 
-    def submit_and_kill(self, place, shard):
-        submit(self, place, shard)
+    def submit_and_kill(self, place, shard, worker):
+        submit(self, place, shard, worker)
         if place == 3:
             victims = self._client.run(os.getpid)
             killed.append(next(iter(victims.values())))
@@ -124,13 +134,34 @@ def test_a_worker_that_dies_changes_nothing(cluster, traces, expected, monkeypat
     assert_same(found, expected[tool, "ranks"])
 
 
+def test_all_workers_may_die_and_others_come(traces, expected, monkeypatch):
+    """Shards were meant for workers that are gone, and none was left to which they could go instead."""
+    killed = []
+    submit = ShardRun._submit
+
+    def submit_and_kill(self, place, shard, worker):
+        submit(self, place, shard, worker)
+        if place == 3:
+            killed.extend(self._client.run(os.getpid).values())
+            for victim in killed:
+                os.kill(victim, signal.SIGKILL)
+
+    monkeypatch.setattr(ShardRun, "_submit", submit_and_kill)
+    monkeypatch.setattr(dask_run, "_PATIENCE", 1)
+    config, graph = api.check("kernel_frequency")
+    with DaskEngine(workers=1, shard_rows=100) as engine:
+        found = run_graph(config, graph, traces["ranks"], engine, outputs=True)
+    assert len(killed) == 1
+    assert_same(found, expected["kernel_frequency", "ranks"])
+
+
 def test_few_shards_are_in_flight_at_a_time(cluster, traces, monkeypatch):
     scale(cluster, 2)
     most = []
     submit = ShardRun._submit
 
-    def submit_and_count(self, place, shard):
-        submit(self, place, shard)
+    def submit_and_count(self, place, shard, worker):
+        submit(self, place, shard, worker)
         most.append(len(self._waiting))
 
     monkeypatch.setattr(ShardRun, "_submit", submit_and_count)
@@ -163,8 +194,8 @@ def test_a_lost_scheduler_is_one_clear_error(own_scheduler, traces, monkeypatch)
     address, processes = own_scheduler
     submit = ShardRun._submit
 
-    def submit_and_kill(self, place, shard):
-        submit(self, place, shard)
+    def submit_and_kill(self, place, shard, worker):
+        submit(self, place, shard, worker)
         if place == 3:
             processes[0].kill()
 
@@ -199,7 +230,7 @@ def test_a_failure_on_a_worker_is_one_line(cluster, make_trace):
         DaskEngine(scheduler=cluster.scheduler_address) as engine,
         pytest.raises(EngineError, match=r"^the dask engine failed on a worker: .*sum\(dur\)") as caught,
     ):  # fmt: skip
-        run_graph(config, graph, [Source("t", trace)], engine)
+        engine.run(config, graph, [Source("t", trace)], ["overall"])
     assert "\n" not in str(caught.value)
 
 

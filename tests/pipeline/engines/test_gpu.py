@@ -14,7 +14,7 @@ import pasta
 from pasta import api
 from pasta.errors import ConfigError, EngineError
 from pasta.pipeline.config import parse_config
-from pasta.pipeline.engines import auto, dask_cuda, gpu
+from pasta.pipeline.engines import auto, choice, dask_cuda, gpu
 from pasta.pipeline.engines.auto import AutoEngine
 from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.gpu import GpuEngine, input_bytes
@@ -64,7 +64,7 @@ def cards(monkeypatch):
             opened.append((card or Card(), streaming))
             return opened[-1][0]
 
-        monkeypatch.setitem(api.ENGINES, "gpu", lambda options: GpuEngine(options, open_card))
+        monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, open_card))
         return opened
 
     return use
@@ -194,7 +194,7 @@ def choosing(monkeypatch):
             return GpuEngine(options, lambda _streaming: card or Card())
 
         monkeypatch.setitem(
-            api.ENGINES, "auto", lambda options: AutoEngine(options, gpu_engine, lambda: reason)
+            choice.ENGINES, "auto", lambda options: AutoEngine(options, gpu_engine, lambda: reason)
         )
 
     return use

@@ -10,7 +10,14 @@ from pasta.pipeline.kernels.enclosure import innermost, self_times
 from pasta.pipeline.kernels.intervals import Intervals, complement, coverage, union
 from pasta.pipeline.kernels.lifetimes import live_amounts, match, unused_ids
 from pasta.pipeline.kernels.location import Objects, locate
-from pasta.pipeline.kernels.ordering import changes, highest_in_runs, order_by, rows_with
+from pasta.pipeline.kernels.ordering import (
+    changes,
+    highest_in_runs,
+    order_by,
+    rows_with,
+    run_sums,
+    sorted_with,
+)
 from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
 from pasta.pipeline.kernels.reuse import hits_below, last_before, previous_uses, reuse_distances
 from pasta.pipeline.kernels.trees import paths, subtree_sums, sums_at, tree
@@ -46,6 +53,8 @@ def results(xp):
     yield from (*cut_evenly(addresses, ends, 512), *cut_at(addresses, ends, xp.unique(ends)))
     runs = xp.sort(groups)
     yield highest_in_runs(far, xp.flatnonzero(changes(runs)))
+    yield run_sums(far, xp.flatnonzero(changes(runs)))
+    yield from sorted_with(groups * ROWS + xp.arange(ROWS), times)
     yield rows_with(groups, draw(0, 900), groups, draw(0, 900))
     yield rows_with(groups, far, groups, xp.roll(far, 5))
     distances = reuse_distances(previous_uses(groups * 1000 + times % 90))

@@ -14,6 +14,8 @@ from pasta.pipeline.kernels.ordering import (
     numbered,
     order_by,
     rows_with,
+    run_sums,
+    sorted_with,
 )
 
 SMALL = st.integers(-3, 3)
@@ -51,6 +53,20 @@ def test_group_sums(pairs):
     pairs.sort()
     found = group_sums(*columns(pairs), 4)
     assert found.tolist() == [sum(v for g, v in pairs if g == group) for group in range(4)]
+
+
+@given(st.lists(st.lists(st.integers(-(2**50), 2**50), min_size=1), max_size=5))
+def test_run_sums(runs):
+    first = np.cumsum([0, *(len(run) for run in runs)])[:-1]
+    values = np.array([value for run in runs for value in run], dtype=np.int64)
+    assert run_sums(values, first).tolist() == [sum(run) for run in runs]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3) | st.integers(0, 2**63 - 1), SMALL | st.integers(0, 2**40)), max_size=30))  # fmt: skip
+def test_amounts_go_with_their_keys(pairs):
+    keys, amounts = sorted_with(*columns(pairs))
+    assert keys.tolist() == sorted(key for key, _ in pairs)
+    assert sorted(zip(keys.tolist(), amounts.tolist(), strict=True)) == sorted(pairs)
 
 
 @given(st.lists(st.integers(-5, 5) | LARGE, max_size=20))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.pipeline.kernels.trees import path_sums, paths, subtree_sums, sums_at, tree
+from pasta.pipeline.kernels.trees import in_circles, path_sums, paths, subtree_sums, sums_at, tree
 
 PARENTS = st.integers(0, 15).flatmap(
     lambda count: st.lists(st.integers(-1, count - 1), min_size=count, max_size=count)
@@ -47,6 +47,18 @@ def test_depths_and_levels(parents):
         [row for row, depth in enumerate(depths) if depth == wanted]
         for wanted in range(max(depths, default=-1) + 1)
     ]
+
+
+@given(PARENTS)
+def test_rows_in_circles(parents):
+    def above(row):
+        seen = []
+        while (row := parents[row]) >= 0 and row not in seen:
+            seen.append(row)
+        return seen
+
+    expected = [row in above(row) for row in range(len(parents))]
+    assert in_circles(np.array(parents, dtype=np.int64)).tolist() == expected
 
 
 @given(PARENTS, st.randoms(use_true_random=False))

@@ -50,3 +50,19 @@ def test_traces_are_kept_apart():
     left = LEFT.with_columns(trace=pl.lit("a"))
     right = pl.concat([RIGHT.with_columns(trace=pl.lit(t)) for t in ("a", "b")])
     assert join(left, right, on=["id"]).collect().height == 4
+
+
+def test_a_null_id_joins_with_nothing_and_stays_null():
+    left = pl.LazyFrame({"id": [None, 2], "v": [1, 2]}, schema_overrides={"id": pl.UInt64})
+    found = join(left, RIGHT, on=["id"], how="left").collect().sort("v", "w")
+    assert found.columns == ["id", "v", "w"]
+    assert found.rows() == [(None, 1, None), (2, 2, 20), (2, 2, 21)]
+
+
+def test_null_ids_do_not_split_the_rows_into_chunks_of_one():
+    ids = pl.Series(range(20_000), dtype=pl.UInt64)
+    left = pl.LazyFrame({"id": pl.repeat(None, 2_000, dtype=pl.UInt64, eager=True)})
+    right = pl.LazyFrame({"id": ids, "w": ids})
+    found = join(left, right, on=["id"], how="left").collect(engine="streaming")
+    assert found.height == 2_000
+    assert found.n_chunks() < 200

@@ -1,0 +1,46 @@
+"""Shards run in this process, a few at a time: memory is that of a few shards and of what they leave."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import polars as pl
+
+from pasta.pipeline.engines.shard_tasks import Frames, ShardWork
+from pasta.pipeline.engines.state_tree import StateTree
+from pasta.pipeline.shards import Shard
+
+_AT_ONCE = 2
+"""Shards in flight: while array code works on one, which takes few cores, another is read."""
+
+
+def run_in_turn(
+    work: ShardWork, shards: Sequence[Shard]
+) -> tuple[dict[str, list[pl.DataFrame]], Frames]:
+    """Run all shards.
+
+    Returns:
+        For each node that leaves rows its rows on each shard, in their order; for each combined node one
+        state. Nodes that no shard reaches are absent.
+    """
+    rows: dict[str, list[pl.DataFrame]] = {}
+    states = StateTree(work.combine)
+    for left, state in _left_by(work, shards):
+        for name, found in left.items():
+            rows.setdefault(name, []).append(found)
+        states.add(state)
+    return rows, states.root() or {}
+
+
+def _left_by(work: ShardWork, shards: Sequence[Shard]) -> Iterator[tuple[Frames, Frames]]:
+    """Yield what each shard leaves, in their order."""
+    running: deque[Future[tuple[Frames, Frames]]] = deque()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for place, shard in enumerate(shards):
+            if len(running) == _AT_ONCE:
+                yield running.popleft().result()
+            running.append(pool.submit(work.run, shard, place, None))
+        while running:
+            yield running.popleft().result()
