@@ -1,0 +1,46 @@
+"""Which collectors are companions, and the companions that a choice of collectors asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pasta.collect.collectors import Chosen
+from pasta.collect.companions.companion import Companion
+from pasta.collect.companions.cpu import choice
+from pasta.collect.companions.options import HostOptions
+from pasta.collect.ebpf.offcpu import OffCpu
+from pasta.collect.ebpf.probes import Probes
+from pasta.collect.ebpf.processes import Processes
+
+COMPANIONS: dict[str, Callable[[str, HostOptions], Companion]] = {
+    "cpu": choice.sampling,
+    OffCpu.name: OffCpu,
+    Processes.name: Processes,
+    Probes.name: Probes,
+}
+"""Collector -> what makes its companion of a level and options."""
+
+
+def with_levels_chosen(chosen: Chosen, program: str) -> Chosen:
+    """Return collectors with the levels that are best here, where that was left to pasta.
+
+    Raises:
+        CollectError: no level of one works here.
+    """
+    if chosen.get("cpu") != choice.BEST:
+        return chosen
+    return {**chosen, "cpu": choice.best_level(program)}
+
+
+def companions_of(chosen: Chosen, options: HostOptions) -> list[Companion]:
+    """Return the companions that are asked for.
+
+    Raises:
+        CollectError: one of them cannot work on this machine.
+    """
+    found = [
+        COMPANIONS[name](level, options) for name, level in chosen.items() if name in COMPANIONS
+    ]
+    for companion in found:
+        companion.check()
+    return found

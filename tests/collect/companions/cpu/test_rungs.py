@@ -1,0 +1,86 @@
+"""Which rungs a machine allows, by what its kernel and its files say."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from pasta.collect.companions.cpu import choice, rungs
+from pasta.collect.companions.cpu.rungs import Rung
+from pasta.errors import CollectError
+
+PERFMON, ADMIN, OTHER = 1 << 38, 1 << 21, 1 << 5
+
+
+@pytest.mark.parametrize(
+    ("paranoid", "held", "allowed"),
+    [
+        ("2\n", 0, False),
+        ("2\n", OTHER, False),
+        ("2\n", PERFMON, True),
+        ("4\n", ADMIN, True),
+        ("1\n", 0, True),
+        ("-1\n", 0, True),
+        ("", 0, False),
+    ],
+)
+def test_who_may_see_the_kernel(paranoid, held, allowed):
+    assert rungs.may_see_kernel(paranoid, held) is allowed
+
+
+def test_capabilities_are_read_from_the_status():
+    assert rungs.capabilities("Name:\tx\nCapEff:\t0000004000200020\n") == PERFMON | ADMIN | OTHER
+    assert rungs.capabilities("Name:\tx\n") == 0
+
+
+def test_a_python_is_known_by_its_name_or_first_line(tmp_path):
+    script, shell = tmp_path / "train", tmp_path / "run"
+    script.write_text("#!/usr/bin/env python3\n")
+    shell.write_text("#!/bin/sh\n# python\n")
+    for file in (script, shell):
+        file.chmod(0o755)
+    assert rungs.runs_python(sys.executable)
+    assert rungs.runs_python(str(script))
+    assert not rungs.runs_python(str(shell))
+    assert not rungs.runs_python("sh")
+    assert not rungs.runs_python("no-such-program")
+
+
+WORKS, LACKS = Rung("/bin/x"), Rung("", "no x on PATH", "install x")
+
+
+@pytest.mark.parametrize(
+    ("pyspy", "perf", "program", "level"),
+    [
+        (WORKS, WORKS, sys.executable, "python"),
+        (WORKS, WORKS, "sh", "fp"),
+        (LACKS, WORKS, sys.executable, "fp"),
+        (WORKS, LACKS, "sh", "python"),
+    ],
+)
+def test_the_best_rung_is_chosen(monkeypatch, pyspy, perf, program, level):
+    monkeypatch.setattr(choice, "pyspy_rung", lambda: pyspy)
+    monkeypatch.setattr(choice, "perf_rung", lambda: perf)
+    assert choice.best_level(program) == level
+
+
+def test_where_nothing_works_it_is_said_what_to_do(monkeypatch):
+    monkeypatch.setattr(choice, "pyspy_rung", lambda: LACKS)
+    monkeypatch.setattr(choice, "perf_rung", lambda: Rung("", "no perf", "install perf"))
+    with pytest.raises(CollectError, match="no perf, and no x on PATH; install perf, or install x"):
+        choice.best_level("sh")
+
+
+def test_an_absent_tool_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert rungs.perf_rung().lacks == "no perf on PATH"
+    assert rungs.pyspy_rung().advice == "pip install py-spy"
+
+
+@pytest.mark.parametrize("level", ["python", "fp", "dwarf"])
+def test_a_lower_rung_says_what_it_misses(level):
+    everything = rungs.misses(level, kernel=True)
+    assert everything
+    assert len(rungs.misses(level, kernel=False)) >= len(everything)
