@@ -1,0 +1,1 @@
+"""One program run at several collection levels, several times, for several values of parameters."""
