@@ -16,8 +16,10 @@ import click
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
+    from pasta.collect.companions.options import HostOptions
     from pasta.collect.cuda_memory import MemoryOptions
-    from pasta.collect.recording import Reception, Recorded, Selection, Watcher
+    from pasta.collect.recording import Reception, Recorded, Watcher
+    from pasta.collect.selection import Selection
     from pasta.pipeline.live import LiveGraph
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -79,6 +81,10 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Let cuda.memory look at shared and local memory too.",
     ),
     click.option(
+        "--no-tensor-loads", is_flag=True,
+        help="Let cuda.memory leave tensor copies (TMA) alone: kernels with them take 20 times their time.",
+    ),
+    click.option(
         "--instructions", is_flag=True, help="Let cuda.memory count accesses by instruction."
     ),
     click.option(
@@ -95,6 +101,37 @@ collect_options: list[Callable[[Any], Any]] = [
     click.option(
         "--device-memory", metavar="SIZE",
         help="Device memory that cuda.memory may use (default: 64M).",
+    ),
+    click.option(
+        "--frequency", type=click.IntRange(min=1, max=100_000), default=99, show_default=True,
+        help="Samples of cpu a second, of each CPU that is busy.",
+    ),
+    click.option(
+        "--event", "sampled_events", multiple=True, metavar="NAME[@PERIOD[:UNIT]]",
+        help="Event of perf that cpu samples too, as page-faults@1:faults or sched:sched_switch.",
+    ),
+    click.option(
+        "--probe", "probes", multiple=True, metavar="KIND:FILE:NAME",
+        help="What probes watches: uprobe, uretprobe or usdt, or cuda.driver, cuda.runtime, nccl, mpi.",
+    ),
+    click.option(
+        "--slow-probes", is_flag=True,
+        help="Set also probes that take 10 to 20 us a hit.",
+    ),
+    click.option(
+        "--python-frames", is_flag=True,
+        help="Let Python (3.12 and newer) tell of its functions, for cpu:fp, cpu:dwarf and what takes root.",
+    ),
+    click.option("--native", is_flag=True, help="Let cpu:python tell native frames too."),
+    click.option(
+        "--gil", is_flag=True, help="Let cpu:python tell only threads that hold Python's lock."
+    ),
+    click.option(
+        "--idle-threads", "idle_threads", is_flag=True, help="Let cpu:python tell threads that wait, too."
+    ),
+    click.option(
+        "--serialize", is_flag=True,
+        help="Run the program one thing at a time: what contains what is clear, times are not its own.",
     ),
     click.option("--idle", is_flag=True, help="Record nothing until told to (pasta control)."),
     click.option(
@@ -224,7 +261,7 @@ def new_folder(tool: str) -> Path:
 
 def selection(options: dict[str, Any]) -> Selection:
     """Return what the options select of a run."""
-    from pasta.collect.recording import Selection
+    from pasta.collect.selection import Selection
 
     match = options["match"]
     if match is not None:
@@ -235,12 +272,29 @@ def selection(options: dict[str, Any]) -> Selection:
         match=match,
         max_bytes=_size("--max-bytes", options["max_bytes"]),
         idle=options["idle"],
+        serialize=options["serialize"],
         stacks=options["stacks"],
         cycle_seconds=options["cycle_seconds"],
         counters=tuple(filter(None, (options["counters"] or "").replace(" ", "").split(","))),
         ranges=options["ranges"],
         period_seconds=options["period_seconds"],
         memory=_memory_options(options),
+        host=_host_options(options),
+    )
+
+
+def _host_options(options: dict[str, Any]) -> HostOptions:
+    from pasta.collect.companions.options import HostOptions
+
+    return HostOptions(
+        frequency=options["frequency"],
+        events=options["sampled_events"],
+        python_frames=options["python_frames"],
+        native=options["native"],
+        gil=options["gil"],
+        idle=options["idle_threads"],
+        probes=options["probes"],
+        slow_probes=options["slow_probes"],
     )
 
 
@@ -254,6 +308,7 @@ def _memory_options(options: dict[str, Any]) -> MemoryOptions:
         blocks=options["blocks"],
         records=options["records"],
         every_space=options["all_spaces"],
+        tensor_loads=not options["no_tensor_loads"],
         instructions=options["instructions"],
         events=options["events"],
         within=options["within"],

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pasta.cli_report import FORMATS, print_report
+
+if TYPE_CHECKING:
+    from pasta.trace import Trace
 
 
 @click.group()
@@ -27,6 +31,34 @@ def trace_info(path: str, form: str) -> None:
     print_report(api.run("summary", path), form)
 
 
+def _opened(path: str) -> Trace:
+    """Open a trace; where it was not finished, say so."""
+    from pasta import api
+    from pasta.trace_state import unfinished
+
+    opened = api.open(path)
+    if means := unfinished(opened):
+        click.echo(f"pasta: {means}", err=True)
+    return opened
+
+
+@trace.command("rescue")
+@click.argument("path", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--gone", is_flag=True, help="What wrote it on another machine, or before a restart, is gone."
+)
+def trace_rescue(path: Path, *, gone: bool) -> None:
+    """Complete a trace of a recording that was killed, with what that had written.
+
+    A recording sees to it itself, except where all of its processes are killed at once, as by a batch system.
+    """
+    from pasta.collect.rescue import rescue
+
+    rescued = rescue(path, gone=gone)
+    tables = ", ".join(f"{table} {rescued.rows(table):,}" for table in rescued.tables())
+    click.echo(f"completed {path} ({tables})")
+
+
 @trace.command("join")
 @click.argument("timeline", metavar="TIMELINE")
 @click.argument("memory", metavar="MEMORY")
@@ -39,7 +71,7 @@ def trace_join(timeline: str, memory: str, out: Path) -> None:
     """
     from pasta import api
 
-    joined = api.join(timeline, memory, out)
+    joined = api.join(_opened(timeline), _opened(memory), out)
     for line in (*map(str, joined.shares), *joined.notes):
         click.echo(line)
     tables = ", ".join(f"{table} {count:,}" for table, count in joined.rows.items())
@@ -58,7 +90,7 @@ def trace_merge(traces: Sequence[str], out: Path, *, renumber: bool) -> None:
     """
     from pasta import api
 
-    merged = api.merge(traces, out, renumber=renumber)
+    merged = api.merge([_opened(each) for each in traces], out, renumber=renumber)
     tables = ", ".join(f"{table} {count:,}" for table, count in merged.rows.items())
     click.echo(f"merged {len(traces)} traces in {merged.path}: {merged.ranks} ranks ({tables})")
     for note in merged.notes:
@@ -79,7 +111,29 @@ def trace_align(path: str, out: Path, form: str) -> None:
     """
     from pasta import api
 
-    print_report(api.align(path, out), form)
+    print_report(api.align(_opened(path), out), form)
+
+
+@trace.command("sources")
+@click.argument("path", metavar="DIR")
+@click.option(
+    "--below",
+    multiple=True,
+    metavar="DIR",
+    help="Only files in this folder (may be given often); for traces of other machines too.",
+)
+def trace_sources(path: str, below: Sequence[str]) -> None:
+    """Pack the source files that call stacks name into a trace, for `pasta run source`.
+
+    Works on the machine where the trace was recorded. Only files of source code are taken, up to 1 MiB
+    each and 16 MiB in all, that have not changed since the recording began.
+    """
+    from pasta import api
+
+    packed = api.pack_sources(path, below=below)
+    click.echo(f"packed {packed.files:,} files, {packed.lines:,} lines, {packed.bytes:,} bytes")
+    for reason, count in sorted(packed.left_out.items()):
+        click.echo(f"left out {count:,}: {reason}")
 
 
 @trace.command("export")
@@ -100,7 +154,7 @@ def trace_export(path: str, to: str, out: str) -> None:
     """  # noqa: D301 (\b keeps click from wrapping)
     from pasta import api
 
-    exported = api.export(path, to, out)
+    exported = api.export(_opened(path), to, out)
     tables = ", ".join(f"{table} {count:,}" for table, count in exported.rows.items() if count)
     click.echo(f"exported to {out} ({tables or 'nothing'})")
     for reason, count in exported.losses.items():
@@ -135,7 +189,7 @@ def trace_sql(path: str, query: str, limit: int, form: str, out: Path | None) ->
     from pasta.tools.report import Report, TablePart
     from pasta.trace_sql import write_rows
 
-    rows = api.sql(path, query)
+    rows = api.sql(_opened(path), query)
     if out is not None:
         write_rows(rows, out)
         click.echo(f"{out}: {rows.height:,} rows")

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pasta.collect.recording import Reception, Selection
+from pasta.collect.recording import Reception
+from pasta.collect.selection import Selection
 from pasta.errors import PastaError, TraceError
 
 KILLED = "the program ended without leaving the recorded block"

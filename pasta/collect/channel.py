@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -51,7 +51,12 @@ _SCAN_SECONDS, _RETIRE_SECONDS = 0.01, 0.1
 _FIRST_SLEEP, _LONGEST_SLEEP = 50e-6, 20e-3
 _UNREADABLE = "the ring is damaged: none of it was read"
 # Waits for the end of its input, which comes with the end of the owner however it ends.
-_GUARD = 'cat > /dev/null; mv -- "$1" "$2" && rm -rf -- "$2"'
+_GUARD = """
+read -r _closed && exit
+mv -- "$1" "$2" && rm -rf -- "$2"
+shift 2
+[ $# -gt 0 ] && exec "$@"
+"""
 
 
 class Channel:
@@ -62,12 +67,14 @@ class Channel:
         ring_bytes: memory that each producing thread takes.
     """
 
-    def __init__(self, folder: Path, header: bytes, ring_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, header: bytes, ring_bytes: int, if_killed: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self.ring_bytes = ring_bytes
         self._pid = os.getpid()
         self._owner_fd = _make_folder(folder, header)
-        self._guard = _start_guard(folder)
+        self._guard = _start_guard(folder, if_killed)
         self._rings: dict[str, RingReader] = {}
         self._refused: dict[str, ChannelLoss] = {}
         self._retired: list[ChannelLoss] = []
@@ -83,6 +90,7 @@ class Channel:
         slot_bytes: int = 1 << 20,
         block_seconds: float = BLOCK_SECONDS,
         tables: Mapping[str, pa.Schema] | None = None,
+        if_killed: Sequence[str] = (),
     ) -> Channel:
         """Make a channel's folder in shared memory, after removing those of dead owners.
 
@@ -93,6 +101,7 @@ class Channel:
             block_seconds: how long a writer waits for a full ring before it drops a batch; 0: it
                 drops at once.
             tables: what can be written; the tables of a trace by default.
+            if_killed: a command that is run should this process end without closing the channel.
 
         Raises:
             CollectError: a value is out of range, or shared memory has no room for one ring.
@@ -104,7 +113,8 @@ class Channel:
         ring_bytes = len(header) + slots * slot_bytes
         remove_stale()
         _check_room(ring_bytes, slots, slot_bytes)
-        return cls(SHARED_MEMORY / f"{_PREFIX}{os.getpid()}-{name}", header, ring_bytes)
+        folder = SHARED_MEMORY / f"{_PREFIX}{os.getpid()}-{name}"
+        return cls(folder, header, ring_bytes, if_killed)
 
     def poll(self) -> Batch | None:
         """Return the next committed batch of any ring, in turn; `None`: there is none now."""
@@ -202,7 +212,7 @@ class Channel:
         remove_folder(self.folder)
         os.close(self._owner_fd)
         self._owner_fd = -1
-        self._guard.communicate()
+        self._guard.communicate(b"closed\n")
 
     def __enter__(self) -> Self:
         return self
@@ -265,10 +275,11 @@ def _make_folder(folder: Path, header: bytes) -> int:
     return fd
 
 
-def _start_guard(folder: Path) -> subprocess.Popen[bytes]:
+def _start_guard(folder: Path, if_killed: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start the process that removes `folder` when this one ends, by whatever signal."""
+    folders = [str(folder), str(_removed_name(folder))]
     return subprocess.Popen(  # noqa: S603 - a fixed script; paths are its arguments
-        ["/bin/sh", "-c", _GUARD, "pasta-guard", str(folder), str(_removed_name(folder))],
+        ["/bin/sh", "-c", _GUARD, "pasta-guard", *folders, *if_killed],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -52,11 +52,16 @@ _HOST = frozenset({"span", "memory"})
 _DEVICE = frozenset({"kernel", "copy", "call", "sync", "collective", "device"})
 _COUNTED = frozenset({"kernel", "metric", "device"})
 _LAUNCHED = frozenset({"kernel", "call", "memory", "touch", "metric", "device"})
+_SAMPLED = frozenset({"sample", "frame"})
+_PERF_COST = "about 1 % of processor time at 99 samples a second"
+_PYSPY_COST = "the program stops for each sample"
+_CPU_LOSES = "nothing where the program is killed; all of it where pasta is"
 CUPTI, ROCPROFILER = "CUPTI", "ROCprofiler"
 SANITIZER, NSIGHT_COMPUTE = "Compute Sanitizer", "Nsight Compute"
 _SANITIZER_LOSES = "the last 0.1 s, and launches that run or whose results are not read yet"
 _CUPTI_LOSES = "what CUPTI holds: the last 0.1 s, or 256 KB of records of each thread"
 _NCU_LOSES = "all of it where ncu is killed; else what it has not yet counted"
+_BPFTRACE_LOSES = "nothing; where pasta is killed, what was not written yet"
 
 COLLECTORS: dict[str, Collector] = {
     "torch": Collector(
@@ -196,6 +201,66 @@ COLLECTORS: dict[str, Collector] = {
                 "a process beside the program; some ms of it for each card and sample",
                 "the last sample",
             )
+        },
+        by_name_only=True,
+        outside=True,
+    ),
+    "cpu": Collector(
+        "cpu",
+        "stacks of what runs on the CPU, by py-spy or perf",
+        {
+            "best": Level(_SAMPLED, _PERF_COST, _CPU_LOSES),
+            "fp": Level(_SAMPLED, _PERF_COST, _CPU_LOSES),
+            "python": Level(_SAMPLED, _PYSPY_COST, _CPU_LOSES),
+            "dwarf": Level(_SAMPLED, "32 KiB of stack for each sample", _CPU_LOSES),
+        },
+        outside=True,
+    ),
+    "processes": Collector(
+        "processes",
+        "which process and thread started which, by which code, and how they ended (Linux, root)",
+        {
+            "tree": Level(
+                frozenset({"frame"}),
+                "some us for each thread, process or program that starts",
+                _BPFTRACE_LOSES,
+            )
+        },
+        by_name_only=True,
+        outside=True,
+    ),
+    "probes": Collector(
+        "probes",
+        "hits of functions and USDT probes that --probe names (Linux, root)",
+        {
+            "counts": Level(
+                _SAMPLED,
+                "about 2 us a hit; 10 to 20 where the kernel cannot emulate the instruction",
+                _BPFTRACE_LOSES,
+            ),
+            "events": Level(
+                _SAMPLED | {"span"},
+                "about 10 us a hit",
+                _BPFTRACE_LOSES,
+            ),
+        },
+        by_name_only=True,
+        outside=True,
+    ),
+    "offcpu": Collector(
+        "offcpu",
+        "when threads of any program were off the CPU, why, and where in the code (Linux, root)",
+        {
+            "user": Level(
+                _SAMPLED,
+                "about 2.4 us a switch of a thread; a process beside the program",
+                _BPFTRACE_LOSES,
+            ),
+            "kernel": Level(
+                _SAMPLED,
+                "about 4 us a switch of a thread; a process beside the program",
+                _BPFTRACE_LOSES,
+            ),
         },
         by_name_only=True,
         outside=True,

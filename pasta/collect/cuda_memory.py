@@ -24,6 +24,8 @@ class MemoryOptions:
         blocks: `FIRST:LAST`, blocks of the grid whose accesses are recorded; empty: all.
         records: what becomes of accesses that are recorded: `written` as rows, or `counted`.
         every_space: shared, local and remote shared memory too.
+        tensor_loads: copies of tensors (TMA) into shared memory too, whose kernels then take some 20
+            times their time; without them what is read is a lower bound.
         instructions: count accesses by instruction.
         events: count events on the device by instruction: barriers, calls, pipelines, ...
         within: regular expression of names of NVTX ranges: only launches made while such a range is
@@ -38,6 +40,7 @@ class MemoryOptions:
     blocks: str = ""
     records: str = "written"
     every_space: bool = False
+    tensor_loads: bool = True
     instructions: bool = False
     events: bool = False
     within: str = ""
@@ -69,6 +72,7 @@ class MemoryOptions:
             "blocks": self.blocks,
             "records": self.records if self.records != "written" else "",
             "spaces": "all" if self.every_space else "",
+            "tensor_loads": "" if self.tensor_loads else "no",
             "instructions": "yes" if self.instructions else "",
             "events": "yes" if self.events else "",
             "range": self.within,

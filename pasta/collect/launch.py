@@ -6,16 +6,17 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from pasta.collect import gate
 from pasta.errors import CollectError
 
-_PASSED_ON = (
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
-    *(signal.SIGUSR1, signal.SIGUSR2),
-)
+TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_PASSED_ON = (*TO_END, signal.SIGUSR1, signal.SIGUSR2)
 _FROM_KEYS = frozenset([signal.SIGINT, signal.SIGQUIT])
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -53,28 +54,59 @@ class Program:
     Args:
         command: program and arguments, given to the system as they are.
         environment: all of its environment.
+        gated: whether the program waits, with its process id known, until `release` lets it begin.
+
+    Attributes:
+        pid: its process id; 0 before it runs.
+        interrupted: the last signal by which this process was asked to end while the program ran, which
+            may have ended early then, whatever its exit code; 0: none.
+        processor_seconds: processor time of it and of the children that it waited for, once it has ended.
 
     Raises:
         CollectError: there is no such program, or it cannot be run.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], *, gated: bool = False
+    ) -> None:
         self._command = command
         self._environment = environment
+        self._gate = _Gate() if gated else None
         self._end: End | None = None
         self._handlers: dict[int, Any] = {}
+        self._waiter = threading.Thread(target=self._await_end, daemon=True)
+        self._ended_ns = 0
+        self._early: list[int] = []
         self.pid = 0
+        self.interrupted = 0
+        self.processor_seconds = 0.0
 
     def ended(self) -> End | None:
         """Return how the program ended; `None`: it runs."""
         if self._end is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
                 self._end = End(os.waitstatus_to_exitcode(status))
+                self.processor_seconds = used.ru_utime + used.ru_stime
         return self._end
 
-    def _pass_on(self, number: int, _frame: object) -> None:
-        if self.pid and self._end is None and not (number in _FROM_KEYS and _in_front()):
+    @property
+    def ended_ns(self) -> int:
+        """When it ended, on the monotonic clock, however rarely `ended` is asked; waits for that."""
+        self._waiter.join()
+        return self._ended_ns
+
+    def _await_end(self) -> None:
+        with contextlib.suppress(ChildProcessError):  # `ended` was faster
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self._ended_ns = time.monotonic_ns()
+
+    def _pass_on(self, number: int, _frame: object = None) -> None:
+        if number in TO_END:
+            self.interrupted = number
+        if not self.pid:
+            self._early.append(number)  # the program may run before the system has told its id
+        elif self._end is None and not (number in _FROM_KEYS and _in_front()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
 
@@ -85,13 +117,35 @@ class Program:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._handlers[number] = signal.signal(number, self._pass_on)
         try:
-            self.pid = _spawn(self._command, self._environment)
+            check_command(self._command)
+            if self._gate:
+                self.pid = self._gate.spawn(self._command, self._environment)
+            else:
+                self.pid = _spawn(self._command, self._environment)
         except BaseException:
             self.__exit__()
             raise
+        self._waiter.start()
+        for early in self._early:
+            self._pass_on(early)
         return self
 
+    def release(self) -> None:
+        """Let a gated program begin; one that was ended while it waited stays so.
+
+        Raises:
+            CollectError: it cannot be run.
+        """
+        assert self._gate is not None  # noqa: S101
+        error = self._gate.open()
+        if error:
+            raise CollectError(f"{self._command[0]}: cannot be run ({os.strerror(error)})")
+
     def __exit__(self, *_error: object) -> None:
+        still_waited = self._gate is not None and self._gate.close()
+        if still_waited and self.pid:
+            self._waiter.join()
+            self.ended()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
@@ -124,7 +178,6 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    check_command(command)
     try:
         return os.posix_spawnp(
             command[0],
@@ -135,3 +188,43 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
         )
     except OSError as error:
         raise CollectError(f"{command[0]}: cannot be run ({error.strerror})") from error
+
+
+class _Gate:
+    """Two pipes to a process that waits and then becomes the program; see `gate.py`."""
+
+    def __init__(self) -> None:
+        self._waits, self._go = os.pipe()
+        self._answer, self._answers = os.pipe()
+        self._open = [self._waits, self._go, self._answer, self._answers]
+
+    def spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Start the process that waits; return its id, which the program will have."""
+        theirs = (self._waits, self._answers)
+        for end in theirs:
+            os.set_inheritable(end, True)  # noqa: FBT003 - the system's own order
+        waiting = [sys.executable, "-I", "-S", gate.__file__, *map(str, theirs), *command]
+        try:
+            return os.posix_spawn(sys.executable, waiting, dict(environment), setsigmask=_PASSED_ON)
+        finally:
+            for end in theirs:
+                self._close(end)
+
+    def open(self) -> int:
+        """Let the program begin; return the number of the error that kept it from that, or 0."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._go, b"!")
+        self._close(self._go)
+        return int(os.read(self._answer, 16) or 0)
+
+    def close(self) -> bool:
+        """Close what is open; tell whether a process still waited, which ends now."""
+        waited = self._go in self._open
+        for end in list(self._open):
+            self._close(end)
+        return waited
+
+    def _close(self, end: int) -> None:
+        if end in self._open:
+            self._open.remove(end)
+            os.close(end)

@@ -9,10 +9,33 @@ import polars as pl
 
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.span_parents import SpanParents
+from pasta.schema import TABLES
 from pasta.trace_merge import Transform
+from pasta.trace_writer import PartWriter
 
+METRIC = "metric"
 _FIRST_ID = 1 << 40
 """The first id given to spans that come without one: hooks count their own from 1."""
+
+
+def complete_tables(
+    part: PartWriter, rank: int, ended: Mapping[int, int], exit_codes: Mapping[int, int]
+) -> None:
+    """Complete and sort the tables of a rank, all but `metric`, where what that took is told.
+
+    Args:
+        part: the tables.
+        rank: the rank.
+        ended: pid -> when it was last heard of, in ns.
+        exit_codes: pid -> exit code, negative for a signal, where it is known.
+    """
+    part.rewrite("process", processes(ended, exit_codes))
+    part.rewrite("thread", combined(["pid", "tid"]))
+    part.rewrite("device", combined(["pid", "device"]))
+    losses = Losses("pasta")
+    part.finish({"span": live_spans(losses)}, only=["span"])
+    part.append("loss", losses.rows(rank, 0))
+    part.finish({"memory": running_totals()}, only=TABLES.keys() - {METRIC})
 
 
 def ended_spans(spans: pl.DataFrame) -> pl.DataFrame:
@@ -59,11 +82,14 @@ def _with_phases_once(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def combined(keys: list[str]) -> Transform:
-    """Return what makes one row of those with equal `keys`, of the last known values."""
+    """Return what makes one row of those with equal `keys`, of the last known values; 0 is no stack."""
 
     def combine(rows: pl.DataFrame) -> pl.DataFrame:
-        rest = pl.exclude(keys).drop_nulls().last()
-        return rows.group_by(keys, maintain_order=True).agg(rest).select(rows.columns)
+        known = [pl.exclude(*keys, "stack_id").drop_nulls().last()]
+        if "stack_id" in rows.columns:
+            stack = pl.col("stack_id")
+            known.append(stack.filter(stack > 0).last().fill_null(0))
+        return rows.group_by(keys, maintain_order=True).agg(known).select(rows.columns)
 
     return combine
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pasta.collect.access_files import AccessFiles
 from pasta.collect.channel import Channel
 from pasta.collect.channel_ring import Batch, Producer
 from pasta.collect.file_imports import FileImports
-from pasta.collect.live_tables import combined, live_spans, processes, running_totals
+from pasta.collect.live_tables import METRIC, complete_tables
 from pasta.collect.losses import Losses
 from pasta.collect.wire import FILE, TEXT, TEXTS, WARPS, Decoder
 from pasta.schema import TABLES, arrow_schema
@@ -26,7 +27,6 @@ from pasta.trace_writer import PartWriter
 
 FILE_SECONDS = 1.0
 """How long rows wait before they are in a file that a reader sees."""
-_METRIC = "metric"
 _SENSELESS = "records of accesses that make no sense: left out"
 _UNKNOWN_TEXT = "cells whose text did not arrive: null"
 
@@ -98,14 +98,19 @@ class Receiver:
 
     def _write(self, action: Callable[[], None]) -> None:
         """Do what writes files; a failure is kept, to be told at the end, and ends all writing."""
-        if self.failure:
-            return
-        try:
-            with self._lock:
+        if not self.failure:
+            with self.failures_kept(), self._lock:
                 action()
+
+    @contextlib.contextmanager
+    def failures_kept(self) -> Iterator[None]:
+        """Keep why the block could not write, to be told at the end: the program must not fail of it."""
+        try:
+            yield
         except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
             why = " ".join(str(error).split())
-            self.failure = f"{self._folder}: incomplete, as it could not be written on ({why})"
+            incomplete = f"{self._folder}: incomplete, as it could not be written on ({why})"
+            self.failure = self.failure or incomplete
 
     def append(self, rank: int, table: str, rows: pa.Table) -> None:
         """Append rows to a table of a rank's part, and tell the listeners of them.
@@ -170,13 +175,7 @@ class Receiver:
     def _complete(self, exit_codes: Mapping[int, int]) -> None:
         for rank, part in self._parts.items():
             ended = {pid: at for (of, pid), at in self.processes.items() if of == rank}
-            part.rewrite("process", processes(ended, exit_codes))
-            part.rewrite("thread", combined(["pid", "tid"]))
-            part.rewrite("device", combined(["pid", "device"]))
-            losses = Losses("pasta")
-            part.finish({"span": live_spans(losses)}, only=["span"])
-            part.append("loss", losses.rows(rank, 0))
-            part.finish({"memory": running_totals()}, only=TABLES.keys() - {_METRIC})
+            complete_tables(part, rank, ended, exit_codes)
 
     def _tell_cost(self, completing: int) -> None:
         """Record what receiving and completing took, and count the rows of all."""
@@ -188,9 +187,9 @@ class Receiver:
                 {**common, "rank": rank, "name": name, "value": spent / 1e9}
                 for name, spent in costs.items()
             ]
-            self._parts[rank].append(_METRIC, pa.Table.from_pylist(rows))
+            self._parts[rank].append(METRIC, pa.Table.from_pylist(rows))
         for part in self._parts.values():
-            part.finish(only=[_METRIC])
+            part.finish(only=[METRIC])
         self.rows = {
             table: sum(part.rows.get(table, 0) for part in self._parts.values()) for table in TABLES
         }

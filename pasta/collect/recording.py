@@ -9,7 +9,7 @@ import shlex
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,25 +20,33 @@ import pyarrow as pa
 from pasta.collect import cuda, cuda_memory
 from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
+from pasta.collect.companions.attached import AttachedCompanions
+from pasta.collect.companions.companion import Companion
+from pasta.collect.companions.registry import companions_of, with_levels_chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
-from pasta.collect.cuda_memory import MemoryOptions
 from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
 from pasta.collect.launch import End, Program, check_command
-from pasta.collect.nvml.sampling import PERIOD_SECONDS, Sampling, check_library
+from pasta.collect.nvml.sampling import Sampling, check_library
 from pasta.collect.receive import Receiver
+from pasta.collect.rescue import rescuer
+from pasta.collect.selection import Selection
+from pasta.collect.serial import VARIABLES
 from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place, place, run_id
 from pasta.collect.target.session import CHANNEL, SETTINGS
 from pasta.collect.wire import WIRE_TABLES
 from pasta.collect.wrapped_files import WrappedFiles
 from pasta.collect.wrappers import Wrapper, wrapper_of
+from pasta.errors import CollectError
 from pasta.schema import arrow_schema
 from pasta.trace import RANK_FOLDER
-from pasta.trace_writer import TraceWriter
+from pasta.trace_writer import TraceWriter, flatten
 
 SITE = Path(__file__).parent / "target" / "site"
-SLOTS, SLOT_BYTES = 64, 1 << 17
+RING = {"slots": 64, "slot_bytes": 1 << 17}
+ACCESS_RING = {"slots": 16, "slot_bytes": 1 << 20}
+"""Of recordings of raw accesses: half of what receiving them takes is by batch, whatever its size."""
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
@@ -46,65 +54,12 @@ _OF_DEVICES = frozenset({"cuda", "cuda.memory"})
 """Collectors of kernels that CUDA loads into the program, whether it is Python or not."""
 _OUTLIVED = "processes that outlive the command: recorded up to its end"
 _SILENT = (
-    "no process of the command imported torch or pasta, or did so under python -I, -E or -S:"
-    " nothing was recorded in it"
+    "no process of the command imported torch or pasta, or marked regions by pasta.h, or did so under"
+    " python -I, -E or -S: nothing was recorded in it"
 )
+_NOTHING = "nothing"
 _KILLED = "a signal ended the program, which can lose of {}: {}"
 _FULL = "the trace has reached its byte limit: recording was switched off"
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What of the run is recorded.
-
-    Attributes:
-        steps: first step, last step (`None`: to the end), and every how many-th of them.
-        seconds: record for so long in all.
-        match: regular expression (Python's and Rust's alike) that names of operators and kernels must contain.
-        max_bytes: stop when the trace's files are so large.
-        idle: record nothing until asked to (`pasta control`, `pasta.start()`).
-        stacks: record call stacks: Python's of operators and ranges, native ones of launches.
-        cycle_seconds: how long a cycle of PyTorch's profiler lasts at most.
-        counters: names of counters that `cuda.counters` takes in place of its level's.
-        ranges: NVTX ranges in which `cuda.counters` counts; empty: everywhere.
-        period_seconds: time from one sample of `nvml` to the next.
-        memory: what `cuda.memory` watches of each launch.
-    """
-
-    steps: tuple[int, int | None, int] | None = None
-    seconds: float | None = None
-    match: str | None = None
-    max_bytes: int | None = None
-    idle: bool = False
-    stacks: bool = False
-    cycle_seconds: float | None = None
-    counters: tuple[str, ...] = ()
-    ranges: tuple[str, ...] = ()
-    period_seconds: float = PERIOD_SECONDS
-    memory: MemoryOptions = field(default_factory=MemoryOptions)
-
-    def in_program(self) -> dict[str, Any]:
-        """Return what the program itself is told of it."""
-        return {"steps": self.steps, "seconds": self.seconds, "idle": self.idle}
-
-    def in_collector(self, collector: str) -> dict[str, Any]:
-        """Return what a collector in the program is told of it."""
-        options = {
-            "match": self.match,
-            "stacks": self.stacks or None,
-            "cycle_seconds": self.cycle_seconds,
-        }
-        told = {name: value for name, value in options.items() if value is not None}
-        return told | self.memory.in_program() if collector == "cuda.memory" else told
-
-    def beside(self, collector: str) -> dict[str, Any]:
-        """Return what a collector beside the program is told of it, as the trace keeps it."""
-        if collector == "nvml":
-            return {"period_seconds": self.period_seconds}
-        if collector == "cuda.counters":
-            options = {"counters": self.counters, "ranges": self.ranges}
-            return {name: list(value) for name, value in options.items() if value}
-        return {}
 
 
 class FirstProcess(NamedTuple):
@@ -126,6 +81,7 @@ class Reception:
         command: what is recorded, for people.
         chosen: collector -> level.
         selection: what of the run is recorded.
+        companions: what watches the program from beside it.
 
     Attributes:
         path: the trace, absolute.
@@ -138,15 +94,29 @@ class Reception:
         CollectError: shared memory has no room.
     """
 
-    def __init__(self, out: Path, command: str, chosen: Chosen, selection: Selection) -> None:
+    def __init__(
+        self,
+        out: Path,
+        command: str,
+        chosen: Chosen,
+        selection: Selection,
+        companions: Sequence[Companion] = (),
+    ) -> None:
         self.path = out.absolute()
+        self._companions = companions
         self._command = command
         self._chosen = chosen
         self._selection = selection
         self._place = place(os.environ)
+        self._own = self.path  # nobody else's, where several launchers write one trace
+        if self._place.world_size > 1:
+            self._own /= RANK_FOLDER.format(self._place.rank)
         self._offset = epoch_offset()
         self._began = self.clock()
-        self.channel = Channel.create("run", slots=SLOTS, slot_bytes=SLOT_BYTES, tables=WIRE_TABLES)
+        ring = ACCESS_RING if chosen.get("cuda.memory") == "access" else RING
+        self.channel = Channel.create(
+            "run", **ring, tables=WIRE_TABLES, if_killed=rescuer(self.path, self._place)
+        )
         try:
             self._trace = _open_trace(self.path, self._info(), self._place)
         except BaseException:
@@ -159,18 +129,17 @@ class Reception:
         self._full = False
         self.warning = ""
 
-    def clock(self) -> int:
-        """Return the time in ns since the epoch, on the trace's clock."""
-        return time.monotonic_ns() + self._offset
+    def clock(self, monotonic_ns: int | None = None) -> int:
+        """Return the time in ns since the epoch, on the trace's clock: now, or of another clock's."""
+        return (time.monotonic_ns() if monotonic_ns is None else monotonic_ns) + self._offset
 
     def files_of(self, wrapper: Wrapper) -> WrappedFiles:
         """Return the files that a vendor's tool is to leave in this trace."""
-        rank, _, world_size = self._place
-        own = self.path / RANK_FOLDER.format(rank) if world_size > 1 else self.path
+        rank = self._place.rank
         chosen = self._selection
         level = self._chosen[wrapper.name]
         focus = Focus(level, chosen.counters, chosen.ranges, chosen.match)
-        folder = own / wrapper.name
+        folder = self._own / wrapper.name
         return WrappedFiles(wrapper, focus, folder, self.receiver, rank=rank, pid=os.getpid())
 
     def samplings(self) -> list[Sampling]:
@@ -179,6 +148,23 @@ class Reception:
             return []
         period = self._selection.period_seconds
         return [Sampling(self.receiver.append, self._place.rank, self._offset, period)]
+
+    def attached(self) -> AttachedCompanions:
+        """Return what watches the program from beside it, not started yet."""
+        rank, offset = self._place.rank, self._offset
+        return AttachedCompanions(
+            self._companions, self.receiver, self._own, rank=rank, offset=offset
+        )
+
+    @contextlib.contextmanager
+    def discarded_on_failure(self) -> Iterator[None]:
+        """Remove the trace where the block fails, as the program has not begun."""
+        try:
+            yield
+        except CollectError:
+            if not isinstance(self._trace, SharedTrace):
+                shutil.rmtree(self.path)
+            raise
 
     @property
     def seconds(self) -> float:
@@ -267,17 +253,19 @@ class Reception:
     def _tell_of_kill(self) -> None:
         for name, level in self._chosen.items():
             loses = COLLECTORS[name].levels[level].loses
-            if loses:
+            if loses and not loses.startswith(_NOTHING):
                 self._append_loss(_KILLED.format(name, loses), 1)
 
     def _complete_manifest(self, ended: str, ranks: list[int]) -> None:
+        failure = self.receiver.failure
+        told = {"ended": ended, **({"failure": failure} if failure else {})}
         if isinstance(self._trace, SharedTrace):
-            self._trace.finish(ended=ended)
+            self._trace.finish(**told)
             return
         if len(ranks) == 1:
-            _flatten(self.path, ranks[0])
+            flatten(self.path, ranks[0])
         spent = {"write_seconds": self.receiver.spent_ns / 1e9}
-        self._trace.finish(ended=ended, ranks=ranks, spent=spent)
+        self._trace.finish(**told, ranks=ranks, spent=spent)
 
     def __enter__(self) -> Self:
         return self
@@ -291,6 +279,7 @@ class Reception:
         self.channel.close()
 
     def _info(self) -> dict[str, Any]:
+        beside = {companion.name: companion.settings() for companion in self._companions}
         return {
             "command": self._command,
             "host": socket.gethostname(),
@@ -301,10 +290,12 @@ class Reception:
                     "a kill loses": COLLECTORS[name].levels[level].loses,
                     **self._selection.in_collector(name),
                     **self._selection.beside(name),
+                    **beside.get(name, {}),
                 }
                 for name, level in self._chosen.items()
             ],
             "selection": self._selection.in_program(),
+            **({"serialized": VARIABLES} if self._selection.serialize else {}),
             "clock": {"name": "CLOCK_MONOTONIC", "epoch_offset_ns": self._offset},
         }
 
@@ -341,6 +332,7 @@ class Recorded:
         warning: what the program kept from being recorded; empty: nothing.
         failure: why part of what arrived could not be written; empty: all was.
         notes: what became of files of a vendor's tool that could not be imported.
+        interrupted: the signal that asked pasta, and with it the program, to end early; 0: none.
     """
 
     path: Path
@@ -349,6 +341,7 @@ class Recorded:
     warning: str = ""
     failure: str = ""
     notes: Sequence[str] = ()
+    interrupted: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -359,12 +352,26 @@ class Recorded:
 Watcher = Callable[[Reception], None]
 
 
+def check_recordable(command: Sequence[str], chosen: Chosen) -> None:
+    """Check that a program, and what is to record it, are there.
+
+    Raises:
+        CollectError: there is no such program, no such tool to run it under, or no NVML.
+    """
+    check_command(command)
+    wrapper_of(chosen)
+    if "nvml" in chosen:
+        check_library()
+
+
 def record_command(
     command: Sequence[str],
     out: Path,
     chosen: Chosen,
     selection: Selection,
     watchers: Sequence[Watcher] = (),
+    *,
+    hold: Callable[[int], None] | None = None,
 ) -> Recorded:
     """Run a command under collectors and keep what they see as a trace.
 
@@ -374,40 +381,58 @@ def record_command(
         chosen: collector -> level.
         selection: what of the run is recorded.
         watchers: called many times a second while the program runs.
+        hold: called with the process id of the program, which waits, when all that records it is
+            ready; the program begins when it returns.
 
     Raises:
-        CollectError: there is no such program, no such tool to run it under, or no NVML.
+        CollectError: there is no such program, no such tool to run it under, or no NVML; what `hold` raises.
         TraceError: `out` holds something.
     """
-    check_command(command)
+    check_recordable(command, chosen)
+    chosen = with_levels_chosen(chosen, command[0])
+    companions = companions_of(chosen, selection.host)
+    gated = bool(companions) or hold is not None
     wrapper = wrapper_of(chosen)
-    if "nvml" in chosen:
-        check_library()
     injected = cuda.environment() if "cuda" in chosen else {}
     if "cuda.memory" in chosen:
         injected = cuda_memory.environment()
+    if selection.serialize:
+        injected = {**injected, **VARIABLES}
     with (
-        Reception(out, shlex.join(command), chosen, selection) as reception,
+        Reception(out, shlex.join(command), chosen, selection, companions) as reception,
         contextlib.ExitStack() as stack,
     ):
         files = reception.files_of(wrapper) if wrapper else None
         samplings = [stack.enter_context(sampling) for sampling in reception.samplings()]
+        attached = stack.enter_context(reception.attached())
+        injected = {**injected, **attached.environment()}
         run = files.around(command) if files else command
+        environment = {**_environment(reception), **injected}
         started = reception.clock()
-        with Program(run, {**_environment(reception), **injected}) as program:
+        with Program(run, environment, gated=gated) as program:
+            if gated:
+                with reception.discarded_on_failure():
+                    attached.start(program.pid, program.ended)
+                    if hold is not None:
+                        hold(program.pid)
+                    started = reception.clock()
+                    program.release()
             while (end := program.ended()) is None:
                 for watcher in watchers:
                     watcher(reception)
                 for sampling in samplings:
                     sampling.receive()
                 reception.receive()
-            first = FirstProcess(program.pid, started, reception.clock(), end.code)
+            ended = reception.clock(program.ended_ns)
+            first = FirstProcess(program.pid, started, ended, end.code)
             notes = [note for sampling in samplings for note in sampling.finish()]
             reception.receive_rest()
+            notes += attached.finish(program.processor_seconds)
             notes += files.add() if files else []
             reception.finish(str(end), first)
         rows, failure = reception.receiver.rows, reception.receiver.failure
-        return Recorded(reception.path, end, rows, reception.warning, failure, notes)
+        interrupted = program.interrupted
+        return Recorded(reception.path, end, rows, reception.warning, failure, notes, interrupted)
 
 
 def _environment(reception: Reception) -> dict[str, str]:
@@ -433,13 +458,3 @@ def _open_trace(out: Path, info: Mapping[str, Any], where: Place) -> TraceWriter
     if where.world_size > 1:
         return SharedTrace(out, info, where, run_id(os.environ))
     return TraceWriter(out, info)
-
-
-def _flatten(trace: Path, rank: int) -> None:
-    """Move the tables of a run's only rank to the trace's root."""
-    folder = trace / RANK_FOLDER.format(rank)
-    if not folder.exists():
-        return
-    for table in folder.iterdir():
-        table.rename(trace / table.name)
-    shutil.rmtree(folder)

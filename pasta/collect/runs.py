@@ -62,15 +62,19 @@ def runs_of(chosen: Chosen) -> list[Run]:
                 f" leave out {others}"
             )
 
-    def takes(run: str, name: str) -> bool:
-        if name in alone:
-            return _RUN_OF[alone[name]] == run
+    return [Run(run, part_of_run(run, chosen)) for run in (TIMELINE, MEMORY)]
+
+
+def part_of_run(run: str, chosen: Chosen) -> dict[str, str]:
+    """Return the collectors that take part in the timeline run or the memory run of a program."""
+
+    def takes(name: str, level: str) -> bool:
+        interface = COLLECTORS[name].levels[level].interface
+        if interface:
+            return _RUN_OF.get(interface, interface) == run
         return run == TIMELINE or not COLLECTORS[name].outside
 
-    return [
-        Run(run, {name: level for name, level in chosen.items() if takes(run, name)})
-        for run in (TIMELINE, MEMORY)
-    ]
+    return {name: level for name, level in chosen.items() if takes(name, level)}
 
 
 def record_runs(

@@ -17,9 +17,8 @@ from typing import Any
 from pasta.collect.target.ranks import Place, process_name
 from pasta.errors import TraceError
 from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
+from pasta.trace_state import COMPLETE, PART, RECORDER, this_process
 from pasta.trace_writer import new_manifest
-
-PART = "part.json"
 
 
 class SharedTrace:
@@ -54,29 +53,11 @@ class SharedTrace:
             raise TraceError(
                 f"{path}: rank {place.rank} is there already; choose another -o"
             ) from error
+        _replace(self._folder / RECORDER, this_process())
 
     def finish(self, **info: Any) -> None:
         """Write what is known of this rank's end; the last one completes the trace."""
-        _replace(self._folder / PART, {"rank": self._place.rank, **info})
-        parts = [json.loads(file.read_bytes()) for file in self.path.glob(f"{RANK_GLOB}/{PART}")]
-        if len(parts) < self._place.world_size:
-            return
-        parts.sort(key=lambda part: part["rank"])
-        manifest = json.loads((self.path / MANIFEST).read_bytes())
-        ends = {part["ended"] for part in parts}
-        ended = (
-            ends.pop()
-            if len(ends) == 1
-            else "; ".join(
-                f"rank {part['rank']}: {part['ended']}"
-                for part in parts
-                if part["ended"] != "exit 0"
-            )
-        )
-        ranks = [part["rank"] for part in parts]
-        _replace(
-            self.path / MANIFEST, {**manifest, "ended": ended, "ranks": ranks, "state": "complete"}
-        )
+        finish_share(self.path, self._place.rank, self._place.world_size, **info)
 
     def _check_manifest(self) -> None:
         try:
@@ -85,6 +66,29 @@ class SharedTrace:
             known = None
         if known != self._run_id:
             raise TraceError(f"{self.path}: holds a trace of another run; choose another -o")
+
+
+def finish_share(path: Path, rank: int, world_size: int, **info: Any) -> None:
+    """Write what is known of a rank's end; the last of all completes the trace in `path`."""
+    _replace(path / RANK_FOLDER.format(rank) / PART, {"rank": rank, **info})
+    if len(list(path.glob(f"{RANK_GLOB}/{PART}"))) >= world_size:
+        complete_of_shares(path, world_size)
+
+
+def complete_of_shares(path: Path, world_size: int) -> None:
+    """Mark the trace in `path` complete, of the shares that are finished; no more of them will come."""
+    parts = [json.loads(file.read_bytes()) for file in path.glob(f"{RANK_GLOB}/{PART}")]
+    parts.sort(key=lambda part: part["rank"])
+    manifest = json.loads((path / MANIFEST).read_bytes())
+    ends = {part["ended"] for part in parts}
+    each = [f"rank {part['rank']}: {part['ended']}" for part in parts if part["ended"] != "exit 0"]
+    if absent := world_size - len(parts):
+        each.append(f"{absent} of {world_size} ranks left nothing")
+    ended = ends.pop() if len(ends) == 1 and not absent else "; ".join(each)
+    told: dict[str, Any] = {"ended": ended, "ranks": [part["rank"] for part in parts]}
+    if failures := [part["failure"] for part in parts if "failure" in part]:
+        told["failure"] = "; ".join(failures)
+    _replace(path / MANIFEST, {**manifest, **told, "state": COMPLETE})
 
 
 def _belongs(name: str) -> bool:

@@ -86,16 +86,22 @@ def as_file(source: Source, scratch: Path) -> Path:
         source: a file, or a member of an archive.
         scratch: folder for the copy; made if absent, to be removed by the caller.
     """
-    if source.file is not None:
-        with source.file.open("rb") as stream:
-            if not stream.read(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
-                return source.file
+    if source.file is not None and is_plain_file(source):
+        return source.file
     scratch.mkdir(parents=True, exist_ok=True)
     copy = scratch / "content"
     with copy.open("wb") as target:
         for chunk in source.chunks:
             target.write(chunk)
     return copy
+
+
+def is_plain_file(source: Source) -> bool:
+    """Tell whether a source is a file on disk that is not compressed."""
+    if source.file is None:
+        return False
+    with source.file.open("rb") as stream:
+        return not stream.read(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
 
 
 def files_of(folder: Path) -> list[Path]:

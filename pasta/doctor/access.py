@@ -56,12 +56,12 @@ def counters(parameters: str, status: str) -> Check:
 
 
 def cpu_samples(paranoid: str) -> Check:
-    """Check whether profilers may sample CPUs; pasta itself needs no samples of them."""
+    """Check whether profilers may sample CPUs, as cpu:fp, cpu:dwarf and nsys do."""
     name = "perf_event_paranoid"
     if not paranoid.strip():
         return Check(Status.UNKNOWN, name, "this kernel tells none")
     if int(paranoid) > _PARANOID_ENOUGH:
-        advice = "only CPU samples of nsys need it, not pasta: sysctl kernel.perf_event_paranoid=2"
+        advice = "CPU samples by perf and nsys need it: sysctl kernel.perf_event_paranoid=2"
         return Check(Status.LIMITED, name, paranoid.strip(), advice)
     return Check(Status.OK, name, paranoid.strip())
 

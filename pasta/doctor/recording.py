@@ -5,6 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 
+from pasta.collect.collectors import COLLECTORS
+from pasta.collect.companions.cpu.rungs import perf_rung, pyspy_rung
+from pasta.collect.ebpf.bpftrace import check_bpftrace
+from pasta.collect.ebpf.offcpu import OffCpu
+from pasta.collect.ebpf.probes import Probes
+from pasta.collect.ebpf.processes import Processes
 from pasta.collect.native_library import ACTIVITY, MEMORY, PATCHES, Part, state
 from pasta.collect.target.compiled import compiler
 from pasta.collect.wrappers import WRAPPERS
@@ -26,6 +32,9 @@ def checks(facts: Facts) -> Iterator[Check]:
     yield _native("cuda", [ACTIVITY], facts, _lacks_for_timeline(facts))
     yield _native("cuda.memory", [MEMORY, PATCHES], facts, _lacks_for_memory(facts))
     yield _nvml(facts)
+    yield _cpu()
+    for name in (OffCpu.name, Processes.name, Probes.name):
+        yield _ebpf(name)
     for name in WRAPPERS:
         yield _wrapper(name)
 
@@ -82,6 +91,26 @@ def _nvml(facts: Facts) -> Check:
     if "error" in facts.nvml:
         return Check(Status.MISSING, "nvml", str(facts.nvml["error"]))
     return Check(Status.OK, "nvml", f"{len(facts.nvml['cards'])} GPUs")
+
+
+def _cpu() -> Check:
+    rungs = {"python": pyspy_rung(), "fp": perf_rung()}
+    found = [name for name, rung in rungs.items() if not rung.lacks]
+    if not found:
+        return Check(Status.MISSING, "cpu", "neither py-spy nor perf works, see above")
+    levels = [*found, *(["dwarf"] if "fp" in found else [])]
+    status = Status.OK if len(found) == len(rungs) else Status.LIMITED
+    advice = "" if status is Status.OK else "one of py-spy and perf does not work, see above"
+    return Check(status, "cpu", f"levels {', '.join(levels)}", advice)
+
+
+def _ebpf(name: str) -> Check:
+    try:
+        check_bpftrace(name)
+    except CollectError as error:
+        return Check(Status.MISSING, name, *_split(str(error)))
+    levels = ", ".join(COLLECTORS[name].levels)
+    return Check(Status.OK, name, f"by bpftrace; levels {levels}")
 
 
 def _wrapper(name: str) -> Check:

@@ -21,13 +21,14 @@ def examine() -> Report:
     report = {"pasta itself": list(_until_it_fails(installation.checks))}
     if is_broken(report):
         return report
-    from pasta.doctor import access, machine, recording
+    from pasta.doctor import access, host, machine, recording
     from pasta.doctor.facts import gather
 
     facts = gather()
     looks: dict[str, Callable[[], Iterable[Check]]] = {
         "this machine": lambda: machine.checks(facts),
         "permissions and other profilers": lambda: access.checks(facts),
+        "what watches programs from beside them": host.checks,
         "what pasta collect --with can record": lambda: recording.checks(facts),
     }
     for area, look in looks.items():

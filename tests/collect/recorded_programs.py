@@ -11,7 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from pasta.collect.channel import SHARED_MEMORY
-from pasta.collect.recording import Recorded, Selection, record_command
+from pasta.collect.recording import Recorded, record_command
+from pasta.collect.selection import Selection
 from pasta.trace import Trace
 
 ROOT = Path(__file__).parents[2]

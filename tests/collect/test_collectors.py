@@ -63,3 +63,8 @@ def test_on_nvidia_cards_cuda_comes_before_the_profiler_of_pytorch():
     assert collectors_for(["access"], [], nvidia=True)["cuda.memory"] == "access"
     assert collectors_for(["span", "memory"], [], nvidia=True) == DEFAULT
     assert collectors_for(["kernel"], []) == {"torch": "timeline"}
+
+
+def test_samples_of_the_cpu_come_from_the_best_rung():
+    assert collectors_for(["sample"], ["frame"]) == {"cpu": "best"}
+    assert collectors_for(["sample"], [], nvidia=True) == {"cpu": "best"}

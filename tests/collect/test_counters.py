@@ -12,7 +12,8 @@ import pytest
 
 from pasta.collect.collectors import COLLECTORS
 from pasta.collect.counters import SETS, Focus, arguments
-from pasta.collect.recording import Selection, record_command
+from pasta.collect.recording import record_command
+from pasta.collect.selection import Selection
 from pasta.trace import Trace
 from tests.collect.recorded_programs import ROOT, losses, table
 from tests.collect.wrapped_programs import install

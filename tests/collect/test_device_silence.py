@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
-from pasta.collect.recording import Reception, Selection
+from pasta.collect.recording import Reception
+from pasta.collect.selection import Selection
 from pasta.schema import arrow_schema
 
 

@@ -121,6 +121,24 @@ def test_ends_have_names():
     assert [End(code).shell_code for code in (0, 3, -9)] == [0, 3, 137]
 
 
+def test_the_end_has_its_time_however_late_it_is_asked_for():
+    began = time.monotonic_ns()
+    with Program(["sh", "-c", "sleep 0.05"], dict(os.environ)) as program:
+        program._waiter.join()
+        seen = time.monotonic_ns()
+        time.sleep(0.02)
+        assert began + 50_000_000 <= program.ended_ns <= seen
+        assert str(end_of(program)) == "exit 0"
+        assert program.ended_ns <= seen
+
+
+def test_a_signal_that_comes_before_the_program_has_an_id_reaches_it():
+    program = Program(["sleep", "60"], dict(os.environ))
+    program._pass_on(signal.SIGTERM)
+    with program:
+        assert end_of(program) == End(-signal.SIGTERM)
+
+
 def test_signals_to_the_launcher_reach_the_program_once_each():
     command = [sys.executable, "-c", LAUNCHER, sys.executable, "-c", COUNTER, "4"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as launcher:
@@ -243,3 +261,56 @@ def test_handlers_are_back_after_a_program():
         os.kill(os.getpid(), signal.SIGTERM)  # comes too late for the program, and ends nobody
     assert signal.getsignal(signal.SIGTERM) == before
     assert not Path(f"/proc/{program.pid}").exists()
+
+
+def test_a_gated_program_waits_until_it_is_let_go(tmp_path):
+    begun = tmp_path / "begun"
+    with Program(["touch", str(begun)], dict(os.environ), gated=True) as program:
+        time.sleep(0.2)
+        assert program.ended() is None
+        assert not begun.exists()
+        program.release()
+        assert end_of(program) == End(0)
+    assert begun.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_gated_program_may_be_ended_while_it_waits(number, tmp_path):
+    begun = tmp_path / "begun"
+    with Program(["touch", str(begun)], dict(os.environ), gated=True) as program:
+        os.kill(program.pid, number)
+        assert end_of(program) == End(-number)
+        program.release()
+    assert not begun.exists()
+
+
+def test_a_gated_program_that_is_never_let_go_never_begins(tmp_path):
+    begun = tmp_path / "begun"
+    with Program(["touch", str(begun)], dict(os.environ), gated=True) as program:
+        pid = program.pid
+    assert not begun.exists()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_gated_program_that_cannot_be_run_is_told(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    with (
+        pytest.raises(CollectError, match="cannot be run"),
+        Program([str(script)], dict(os.environ), gated=True) as program,
+    ):
+        program.release()
+
+
+@settings(max_examples=10, deadline=None)
+@given(arguments=st.lists(words, max_size=6))
+def test_arguments_pass_the_gate_as_they_were_given(arguments, tmp_path_factory):
+    told = tmp_path_factory.mktemp("arguments") / "told"
+    script = 'out="$1"; shift; for word; do printf "%s\\0" "$word"; done > "$out"'
+    command = ["bash", "-c", script, "script", str(told), *arguments]
+    with Program(command, dict(os.environ), gated=True) as program:
+        program.release()
+        assert end_of(program) == End(0)
+    expected = b"".join(os.fsencode(word) + b"\0" for word in arguments)
+    assert told.read_bytes() == expected

@@ -13,7 +13,8 @@ import pytest
 
 from pasta.collect.collectors import COLLECTORS, collectors_for
 from pasta.collect.counters import Focus
-from pasta.collect.recording import Selection, record_command
+from pasta.collect.recording import record_command
+from pasta.collect.selection import Selection
 from pasta.collect.wrappers import WRAPPERS, wrapper_of
 from pasta.errors import CollectError
 from pasta.trace import Trace

@@ -94,3 +94,17 @@ def test_without_a_compiler_the_hook_of_pytorch_is_missing(monkeypatch):
     check = found(BARE)["torch"]
     assert check.status is Status.LIMITED
     assert "g++" in check.advice
+
+
+@pytest.mark.usefixtures("states")
+def test_what_bpftrace_gives_is_named_with_why_it_does_not_work(monkeypatch):
+    monkeypatch.setattr(recording, "check_bpftrace", lambda _name: None)
+    assert found(BARE)["offcpu"].found == "by bpftrace; levels user, kernel"
+
+    def refuses(name):
+        raise CollectError(f"--with {name}: bpftrace works for root only; run pasta as root")
+
+    monkeypatch.setattr(recording, "check_bpftrace", refuses)
+    check = found(BARE)["processes"]
+    assert check.status is Status.MISSING
+    assert (check.found, check.advice) == ("bpftrace works for root only", "run pasta as root")

@@ -35,6 +35,7 @@ def test_on_this_machine():
         "pasta itself",
         "this machine",
         "permissions and other profilers",
+        "what watches programs from beside them",
         "what pasta collect --with can record",
     }
     by_name = {row["name"]: row for row in told["checks"]}
@@ -42,7 +43,16 @@ def test_on_this_machine():
     assert by_name["a tool on the shipped trace"]["status"] == "ok"
     assert by_name["Python"]["found"].startswith(".".join(map(str, sys.version_info[:3])))
     assert f"polars {__import__('polars').__version__}" in by_name["dependencies"]["found"]
-    collectors = {"torch", "cuda", "cuda.memory", "cuda.counters", "nvml", "nsys", "rocprofv3"}
+    collectors = {
+        "torch",
+        "cuda",
+        "cuda.memory",
+        "cuda.counters",
+        "nvml",
+        "nsys",
+        "rocprofv3",
+        "cpu",
+    }
     assert collectors <= set(by_name)
 
 

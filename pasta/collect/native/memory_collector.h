@@ -372,6 +372,7 @@ class MemoryCollector {
         for (auto &context : retired) add(*context);
         const std::pair<uint64_t, const char *> counted[] = {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
+            {options.tensor_loads ? 0 : launches - not_selected, "launches whose tensor copies (TMA) were left alone (--no-tensor-loads): what they read is a lower bound"},
             {without_context, "launches in contexts for which the collector got no memory: theirs was not watched"},
             {not_watched, "launches for which there was no room in time: their memory was not watched"},
             {given_up, "launches that had not ended when the program did: what they touched is not known"},

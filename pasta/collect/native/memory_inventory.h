@@ -100,11 +100,12 @@ class MemoryInventory {
         uint64_t words[16];
         static_assert(sizeof(words) == sizeof(made));
         std::memcpy(words, &made, sizeof(words));
-        about.hash = 0;
-        for (uint64_t word : words) about.hash = (about.hash ^ word) * 0x9E3779B97F4A7C15ull + 1;
-        if (!about.hash) about.hash = 1;
         std::lock_guard<std::mutex> guard(lock);
-        tensor_maps.push_back(about);
+        for (uint32_t first = 0; first < 2; ++first) {
+            if (first && words[0] != about.address) break; /* a device whose maps begin with something else */
+            about.hash = hash_of_tensor_map(words, first);
+            tensor_maps.push_back(about);
+        }
     }
 
     void add_tensor_maps(MemoryContext &context) {

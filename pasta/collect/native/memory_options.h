@@ -39,6 +39,7 @@ struct MemoryOptions {
     bool records = false;       /* level `access` */
     bool counts = false;        /* levels `counts` and `access` */
     bool every_space = false;   /* shared, local and remote shared memory too */
+    bool tensor_loads = true;   /* tensor copies (TMA) into shared memory */
     bool instructions = false;  /* accesses by instruction */
     bool events = false;
     bool stacks = false;        /* of launches */
@@ -61,6 +62,7 @@ struct MemoryOptions {
         options.instructions = text("instructions") == "yes" && !options.records;
         options.counts = options.records || options.instructions || level == "counts";
         options.every_space = text("spaces") == "all";
+        options.tensor_loads = text("tensor_loads") != "no";
         options.events = text("events") == "yes";
         options.serial = text("serial") == "yes";
         if (std::string pattern = text("range"); !pattern.empty()) {

@@ -27,6 +27,10 @@ DEVICE uint32_t multiprocessor() {
 
 DEVICE bool leads(uint32_t lanes, uint32_t lane) { return lane == __ffs(lanes) - 1; }
 
+/* The first lane alone, for it; no lane, for others. Bulk and tensor copies are made once for the warp,
+ * whichever lanes are at them. */
+DEVICE uint32_t leader_alone(uint32_t lanes) { return leads(lanes, lane_of_warp()) ? 1u << lane_of_warp() : 0; }
+
 /* All state lies in global memory; to say so spares the code for pointers that might not. */
 DEVICE void add(uint64_t *counter, uint64_t by) {
     asm volatile("red.global.add.u64 [%0], %1;" ::"l"(counter), "l"(by) : "memory");
@@ -267,7 +271,8 @@ template <class Does> DEVICE void copy_source(void *data, uint32_t active, uint6
 template <class Does>
 DEVICE void access_bulk(void *data, uint32_t active, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
     auto *slot = static_cast<Slot *>(data);
-    if (!slot) return;
+    active = leader_alone(active);
+    if (!slot || !active) return;
     count_bulk<Does>(slot, pc, kind, bytes);
     touch_range<Does>(slot, address, kind, bytes, 1);
     if (Does::records) record(slot, active, pc, GLOBAL << 4 | kind, address, bytes);
@@ -285,7 +290,7 @@ DEVICE void access_near(void *data, uint32_t active, uint64_t pc, Space space, u
 template <class Does>
 DEVICE void other_end(void *data, uint32_t active, uint64_t pc, uint64_t address, Kind kind, uint32_t bytes) {
     auto *slot = static_cast<Slot *>(data);
-    if (slot && slot->every_space) access_near<Does>(data, active, pc, SHARED, address, kind, bytes);
+    if (slot && active && slot->every_space) access_near<Does>(data, active, pc, SHARED, address, kind, bytes);
 }
 
 template <class Does> DEVICE void prefetch(void *data, uint32_t active, uint64_t pc, uint64_t address) {
@@ -299,12 +304,6 @@ struct Position {
     int32_t of[5];
 };
 
-DEVICE uint64_t hash_of_tensor_map(const uint64_t *words) {
-    uint64_t hash = 0;
-    for (uint32_t word = 0; word < 16; ++word) hash = (hash ^ words[word]) * 0x9E3779B97F4A7C15ull + 1;
-    return hash ? hash : 1;
-}
-
 DEVICE const TensorMap *find_tensor_map(const Slot *slot, uint64_t hash) {
     for (uint32_t attempt = 0; attempt < 16; ++attempt) {
         const TensorMap *map = slot->tensor_maps + (hash + attempt) % TENSOR_MAPS;
@@ -314,8 +313,7 @@ DEVICE const TensorMap *find_tensor_map(const Slot *slot, uint64_t hash) {
     return nullptr;
 }
 
-DEVICE uint64_t box_begin(const TensorMap *map, const Position &at) {
-    uint64_t address = map->address;
+DEVICE uint64_t box_begin(const TensorMap *map, uint64_t address, const Position &at) {
 #pragma unroll
     for (uint32_t dimension = 0; dimension < 5; ++dimension)
         if (at.of[dimension] > 0) address += at.of[dimension] * map->stride[dimension];
@@ -334,13 +332,14 @@ DEVICE uint32_t extent(const TensorMap *map, uint32_t dimension, int32_t at) {
 }
 
 /* Touch the part of a box that lies within its tensor, row by row; return its bytes. */
-template <class Does> DEVICE uint32_t touch_box(Slot *slot, const TensorMap *map, const Position &at) {
+template <class Does>
+DEVICE uint32_t touch_box(Slot *slot, const TensorMap *map, uint64_t tensor, const Position &at) {
     uint32_t row_bytes = extent(map, 0, at.of[0]) * static_cast<uint32_t>(map->stride[0]);
     uint32_t rows = row_bytes ? 1 : 0;
 #pragma unroll
     for (uint32_t dimension = 1; dimension < 5; ++dimension) rows *= extent(map, dimension, at.of[dimension]);
     for (uint32_t row = 0; row < rows; ++row) {
-        uint64_t address = box_begin(map, at);
+        uint64_t address = box_begin(map, tensor, at);
         uint32_t rest = row;
 #pragma unroll
         for (uint32_t dimension = 1; dimension < 5; ++dimension) {
@@ -356,16 +355,17 @@ template <class Does> DEVICE uint32_t touch_box(Slot *slot, const TensorMap *map
 constexpr uint32_t TILED = 0; /* SANITIZER_LOAD_TILED, which older headers lack */
 
 template <class Does>
-DEVICE void load_tensor(void *data, uint32_t active, uint64_t pc, uint64_t tensor_map, const Position &at, uint32_t mode) {
+DEVICE void load_tensor(void *data, uint32_t active, uint64_t pc, const uint64_t *words, const Position &at, uint32_t mode) {
     auto *slot = static_cast<Slot *>(data);
-    if (!slot) return;
-    const TensorMap *map = find_tensor_map(slot, hash_of_tensor_map(reinterpret_cast<const uint64_t *>(tensor_map)));
-    bool is_sized = map && mode == TILED;
-    uint32_t sized = __ballot_sync(active, is_sized);
-    if (!is_sized) return add(&slot->totals->unsized_tensor_loads, 1);
-    uint32_t bytes = touch_box<Does>(slot, map, at);
+    active = leader_alone(active);
+    if (!slot || !active) return;
+    const TensorMap *map = find_tensor_map(slot, hash_of_tensor_map(words, 0));
+    uint64_t tensor = map ? map->address : words[0];
+    if (!map) map = find_tensor_map(slot, hash_of_tensor_map(words, 1));
+    if (!map || mode != TILED) return add(&slot->totals->unsized_tensor_loads, 1);
+    uint32_t bytes = touch_box<Does>(slot, map, tensor, at);
     count_bulk<Does>(slot, pc, READ, bytes);
-    if (Does::records) record(slot, sized, pc, GLOBAL << 4 | READ, box_begin(map, at), bytes);
+    if (Does::records) record(slot, active, pc, GLOBAL << 4 | READ, box_begin(map, tensor, at), bytes);
 }
 
 /* The patches; the name of each is what it does beside marking, and what it watches. Which lanes are at
@@ -405,18 +405,18 @@ PATCHES(async_copy, (void *data, uint64_t pc, void *source, uint32_t target, uin
         other_end<Does>(data, active, pc, target, WRITE, bytes))
 PATCHES(bulk_load, (void *data, uint64_t pc, uint64_t source, uint32_t target, uint32_t, uint32_t size, uint32_t),
         access_bulk<Does>(data, active, pc, source, READ, (size & 0xFFFF) * 16);
-        other_end<Does>(data, active, pc, target, WRITE, (size & 0xFFFF) * 16))
+        other_end<Does>(data, leader_alone(active), pc, target, WRITE, (size & 0xFFFF) * 16))
 PATCHES(bulk_store, (void *data, uint64_t pc, uint64_t target, uint32_t source, uint32_t size),
         access_bulk<Does>(data, active, pc, target, WRITE, (size & 0xFFFF) * 16);
-        other_end<Does>(data, active, pc, source, READ, (size & 0xFFFF) * 16))
+        other_end<Does>(data, leader_alone(active), pc, source, READ, (size & 0xFFFF) * 16))
 PATCHES(bulk_reduction, (void *data, uint64_t pc, uint64_t target, uint32_t source, uint32_t blocks),
         access_bulk<Does>(data, active, pc, target, ATOMIC, blocks * 16);
-        other_end<Does>(data, active, pc, source, READ, blocks * 16))
+        other_end<Does>(data, leader_alone(active), pc, source, READ, blocks * 16))
 PATCHES(cache_control, (void *data, uint64_t pc, void *address, Sanitizer_CacheControlInstructionKind),
         prefetch<Does>(data, active, pc, number(address)))
 PATCHES(tensor_load, (void *data, uint64_t pc, uint64_t map, uint32_t, uint32_t, int32_t at0, int32_t at1, int32_t at2,
                       int32_t at3, int32_t at4, uint32_t, uint32_t, uint32_t, uint32_t mode),
-        load_tensor<Does>(data, active, pc, map, Position{{at0, at1, at2, at3, at4}}, mode))
+        load_tensor<Does>(data, active, pc, reinterpret_cast<const uint64_t *>(map), Position{{at0, at1, at2, at3, at4}}, mode))
 
 /* --- events: how many threads came by, per instruction --- */
 

@@ -74,7 +74,8 @@ struct BankControl {
     uint32_t tallies_lost;
 };
 
-/* A tensor map that the program made, found by a hash of its 128 bytes. */
+/* A tensor map that the program made, found by a hash of its 128 bytes, or of those behind its address,
+ * which libraries exchange without the driver. */
 struct TensorMap {
     uint64_t hash; /* 0: free */
     uint64_t address;
@@ -83,7 +84,14 @@ struct TensorMap {
     uint32_t box[5];
     uint32_t rank;
 };
-constexpr uint32_t TENSOR_MAPS = 1024;
+constexpr uint32_t TENSOR_MAPS = 2048;
+
+/* Of the words of a tensor map from the `first` on, 0 or 1; the first word is its address. */
+PASTA_EVERYWHERE constexpr uint64_t hash_of_tensor_map(const uint64_t *words, uint32_t first) {
+    uint64_t hash = first;
+    for (uint32_t word = first; word < 16; ++word) hash = (hash ^ words[word]) * 0x9E3779B97F4A7C15ull + 1;
+    return hash ? hash : 1;
+}
 
 /* A warp's access, as it stands in the ring of raw records. Each part is written at once and bears the
  * lap of the ring in which it was written, so that no order between parts is needed. */

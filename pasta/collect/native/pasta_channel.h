@@ -177,7 +177,7 @@ static inline int pasta_ring_fill(pasta_ring *ring, const char *folder, int32_t 
     char page[4096];
     ssize_t got;
     off_t at = 0;
-    snprintf(path, sizeof(path), "%s/layout", folder);
+    snprintf(path, sizeof(path), "%.3900s/layout", folder);
     int layout = open(path, O_RDONLY | O_CLOEXEC);
     if (layout < 0) return errno;
     while ((got = read(layout, page, sizeof(page))) > 0) {

@@ -15,9 +15,12 @@ NOT_TO_BE_HAD = frozenset({3, 4, 13})
 _NO_SUCH_FUNCTION = 13
 _SM, _MEMORY = 1, 2
 _OF_THE_CHIP = 0
-_MEMORY_TEMPERATURE, _POWER_NOW = 82, 186
+_MEMORY_TEMPERATURE, _POWER_NOW, _NVLINK_SPEED = 82, 186, 90
 _UNSIGNED_64, _DOUBLE = 3, 0
 _TEXT_BYTES = 96
+_LINKS = range(36)
+_PEERS = {0: "gpu", 1: "cpu", 2: "switch"}
+_NVLINK_VERSIONS = ("", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0")
 
 THROTTLE_REASONS = (
     "idle",
@@ -46,6 +49,14 @@ class _Memory(ctypes.Structure):
         ("total", ctypes.c_ulonglong),
         ("free", ctypes.c_ulonglong),
         ("used", ctypes.c_ulonglong),
+    )
+
+
+class _Pci(ctypes.Structure):
+    _fields_ = (
+        ("legacy", ctypes.c_char * 16),
+        ("numbers", ctypes.c_uint * 5),
+        ("bus", ctypes.c_char * 32),
     )
 
 
@@ -112,6 +123,23 @@ class Library:
         return [Card(self, index) for index in range(count.value)]
 
 
+@dataclass(frozen=True)
+class NvLink:
+    """An NVLink of a card that is active.
+
+    Attributes:
+        peer: what is at its other end: `gpu`, `switch`, `cpu`; empty: NVML does not tell.
+        bus: the peer's address on the PCI bus; empty: NVML does not tell.
+        version: as `4.0`; empty: NVML does not tell, or it is newer than what is known here.
+        bandwidth: bytes per second in one direction; `None`: NVML does not tell.
+    """
+
+    peer: str
+    bus: str
+    version: str
+    bandwidth: int | None
+
+
 class Card:
     """One card.
 
@@ -138,6 +166,40 @@ class Card:
         except NvmlError:
             pass  # a card that tells less of itself is sampled all the same
         return known
+
+    def memory_bytes(self) -> int | None:
+        """Return all of its memory in bytes; `None`: NVML does not tell."""
+        try:
+            return int(self._memory().total)
+        except NvmlError:
+            return None
+
+    @property
+    def bus(self) -> str:
+        """Its address on the PCI bus as Linux writes it, `0000:17:00.0`; empty: NVML does not tell."""
+        return self._bus("nvmlDeviceGetPciInfo_v3")
+
+    def nvlinks(self) -> list[NvLink]:
+        """Return its NVLinks that are active; none where it has none."""
+        try:
+            speed = int(self._field(_NVLINK_SPEED)) * 10**6  # of each link, in MB/s
+        except NvmlError:
+            speed = 0
+        return [self._nvlink(link, speed or None) for link in filter(self._is_active, _LINKS)]
+
+    def _is_active(self, link: int) -> bool:
+        return bool(self._number_or("nvmlDeviceGetNvLinkState", link, other=0))
+
+    def _nvlink(self, link: int, bandwidth: int | None) -> NvLink:
+        peer = self._number_or("nvmlDeviceGetNvLinkRemoteDeviceType", link, other=-1)
+        version = self._number_or("nvmlDeviceGetNvLinkVersion", link, other=0)
+        known = version < len(_NVLINK_VERSIONS)
+        return NvLink(
+            _PEERS.get(peer, ""),
+            self._bus("nvmlDeviceGetNvLinkRemotePciInfo_v2", link),
+            _NVLINK_VERSIONS[version] if known else "",
+            bandwidth,
+        )
 
     def sm_clock(self) -> int:
         """Return the clock of the multiprocessors in MHz."""
@@ -192,6 +254,22 @@ class Card:
         number = ctypes.c_uint()
         self._call(function, *arguments, ctypes.byref(number))
         return number.value
+
+    def _number_or(self, function: str, *arguments: object, other: int) -> int:
+        """Return a number, or another where NVML does not tell it."""
+        try:
+            return self._number(function, *arguments)
+        except NvmlError:
+            return other
+
+    def _bus(self, function: str, *arguments: object) -> str:
+        pci = _Pci()
+        try:
+            self._call(function, *arguments, ctypes.byref(pci))
+        except NvmlError:
+            return ""
+        address = bytes(pci.bus).decode(errors="replace").lower()
+        return address[-len("0000:17:00.0") :]  # NVML writes eight digits of the domain
 
     def _text(self, function: str) -> str:
         text = ctypes.create_string_buffer(_TEXT_BYTES)

@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pasta.collect.recording import Selection, record_command
+from pasta.collect.recording import record_command
+from pasta.collect.selection import Selection
 from pasta.collect.target.torch import native
 from pasta.trace import Trace
 from tests.collect.recorded_programs import ROOT, python, table

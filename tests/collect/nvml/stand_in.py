@@ -60,7 +60,25 @@ int nvmlDeviceGetFieldValues(void *card, int count, Field *field) {
     field->code = 0;
     if (field->field == 186) { field->kind = 1; field->value.u = 70718; }
     else if (field->field == 82) { field->code = 3; }
+    else if (field->field == 90) { field->kind = 1; field->value.u = 26562; field->code = on("STAND_IN_NVLINK") ? 0 : 3; }
     return 0;
+}
+typedef struct { char legacy[16]; unsigned numbers[5]; char bus[32]; } Pci;
+static int switched(void) { return on("STAND_IN_NVLINK") && !strcmp(getenv("STAND_IN_NVLINK"), "switches"); }
+int nvmlDeviceGetPciInfo_v3(void *card, Pci *pci) {
+    snprintf(pci->bus, sizeof pci->bus, "00000000:%02X:00.0", 0xA0 + index_of(card)); return 0;
+}
+/* Of three links the second is down; links beyond the third are not there. */
+int nvmlDeviceGetNvLinkState(void *card, unsigned link, unsigned *active) {
+    *active = link != 1; return !on("STAND_IN_NVLINK") ? 3 : link < 3 ? 0 : 2;
+}
+int nvmlDeviceGetNvLinkVersion(void *card, unsigned link, unsigned *version) { *version = 6; return 0; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *card, unsigned link, unsigned *kind) {
+    *kind = switched() ? 2 : 0; return 0;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *card, unsigned link, Pci *pci) {
+    unsigned bus = switched() ? 0xC0 + link : 0xA0 + !index_of(card);
+    snprintf(pci->bus, sizeof pci->bus, "00000000:%02X:00.0", bus); return 0;
 }
 """
 

@@ -31,6 +31,8 @@ class TorchCollector:
         import torch
 
         self._session = session
+        if session.settings.get("serialize"):
+            torch.autograd.set_multithreading_enabled(False)  # backward on the thread that asks
         level = settings.get("level", OPERATORS)
         session.describe(f"torch:{level}", f"torch {torch.__version__}")
         with session.watchdog.paused():

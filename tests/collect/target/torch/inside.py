@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pasta.collect.recording import Reception, Selection
+from pasta.collect.recording import Reception
+from pasta.collect.selection import Selection
 from pasta.collect.target import session as sessions
 from pasta.collect.target.torch.collector import TorchCollector
 from pasta.trace import Trace

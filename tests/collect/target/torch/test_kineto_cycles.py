@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 from torch.profiler import profile, record_function  # noqa: E402
 
-from pasta.collect.recording import Selection, record_command  # noqa: E402
+from pasta.collect.recording import record_command  # noqa: E402
+from pasta.collect.selection import Selection  # noqa: E402
 from pasta.collect.target.torch import kineto  # noqa: E402
 from pasta.trace import Trace  # noqa: E402
 
