@@ -48,7 +48,7 @@ def test_rates_by_hand(make_trace):
     assert report.findings[0] == (
         "HtoD, pinned host memory: 7.81 KiB in 2 copies take 1.00 us (90.9 % of copying), 8 GB/s, 50.0 % of the peak"
     )
-    assert "of 5 copies 3 have bytes and a duration; nothing is said of the others" in report.findings  # fmt: skip
+    assert "of 5 copies 3 have bytes and take time; nothing is said of the others" in report.findings  # fmt: skip
 
 
 def test_no_peak_is_guessed_and_none_exceeded(make_trace):

@@ -302,3 +302,14 @@ def test_steps_within_steps_count_once(compare, inner):
     assert (step["steps_before"], step["steps_after"], step["verdict"]) == (12, 12, "as chance")
     whole = only(changes, kind="whole", what="device")
     assert (whole["change_step_ns"], whole["verdict"]) == (7_000, "significant")
+
+
+def test_different_numbers_of_ranks_are_told(make_trace):
+    both = {table: [{**row, "rank": rank} for rank in (0, 1) for row in rows] for table, rows in run_of().items()}  # fmt: skip
+    runs = {"before": make_trace("before", **both), "after": make_trace("after", **run_of())}
+    report = pasta.run("diff", runs=runs)
+    assert report.facts == {"ranks_before": 2, "ranks_after": 1}
+    assert report.findings[0].startswith("the runs have 2 and 1 ranks, whose times add up")
+    one = pasta.run("diff", runs=runs, before_rank=1)
+    assert one.facts == {"ranks_before": 1, "ranks_after": 1}
+    assert not any("ranks, whose times" in text for text in one.findings)

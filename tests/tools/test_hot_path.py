@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 import pasta
+from pasta import api
+from pasta.testing import write_trace
 
 
 def span(number, level, name, ts, end, stack=0, tid=1):  # noqa: PLR0917
@@ -129,3 +131,20 @@ def test_kernels_alone(make_trace):
         ("relu", "(in no range)", 1, 40, None, None),
     }
     assert len(report.findings) == 2
+
+
+def test_beside_each_range_stands_the_number_of_its_path_and_no_text():
+    """Some hundred bytes a range, on a trace of ten million: texts are made of the few paths that differ."""
+    _, graph = api.check("hot_path")
+    schema = graph.schemas()["at.around"]
+    assert "path_id" in schema
+    assert {name for name, kind in schema.items() if kind == pl.String} == {"trace"}
+
+
+def test_a_range_of_another_collector_is_around_those_that_tell_their_parents(tmp_path):
+    """Only `inner` names its parent; that `net` is around both is told by times."""
+    spans = [span(1, "module", "net", 0, 100), span(2, "operator", "outer", 10, 50), {**span(3, "operator", "inner", 20, 30), "parent_id": 2}]  # fmt: skip
+    kernel, call = launch(1, 22, "sgemm")
+    trace = write_trace(tmp_path / "t", span=spans, kernel=[kernel], call=[call])
+    stacks = pasta.run("hot_path", trace=trace).tables["most_time"]["stack"]
+    assert stacks.to_list() == ["net > outer > inner"]

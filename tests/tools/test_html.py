@@ -215,6 +215,64 @@ def test_every_kind_of_chart_is_drawn(tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_source_lines_are_coloured_and_files_chosen(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "file": ["b.py", "b.py", "a.py", "a.py"],
+            "line": [2, 1, 1, 2],
+            "text": [HOSTILE, "  indented", "first", "second"],
+            "own_share": [0.5, None, 0.25, 0.0],
+        }
+    )
+    roles = {"file": "file", "line": "line", "text": "text", "value": "own_share"}
+    script = """
+      const rows = () => [...document.querySelectorAll(".source tbody tr")].map((row) =>
+        [...row.children].map((cell) => cell.textContent).concat(row.style.backgroundColor !== ""));
+      result.first = rows();
+      const choice = document.querySelector("select");
+      choice.value = "a.py";
+      choice.dispatchEvent(new Event("change"));
+      result.second = rows();
+      result.title = document.title;
+    """
+    page = render_page([report(ChartPart("source", "Lines", rows, roles))])
+    result = in_browser(page, script, tmp_path)
+    assert result["first"] == [["1", "", "  indented", False], ["2", "50.0 %", HOSTILE, True]]
+    assert result["second"] == [["1", "25.0 %", "first", True], ["2", "", "second", False]]
+    assert result["title"] == "tool"
+
+
+@needs_browser
+def test_parallel_lines_are_as_strong_as_what_they_stand_for(tmp_path: Path) -> None:
+    """An axis of equal values goes; one of times that span much is logarithmic, one of shares is not."""
+    rows = pl.DataFrame(
+        {
+            "idle_ns": [1, 50, 1_000],
+            "near_share": [0.001, 0.5, 1.0],
+            "clock": [1_700, 1_700, 1_700],
+            "by_median": [0.9, 1.0, 1.1],
+            "launches": [1, 10, 100],
+        }
+    )
+    roles = {"columns": ["idle_ns", "near_share", "clock", "by_median"], "value": "launches"}
+    script = """
+      const option = parallelChart((await unpacked()).reports[0].parts[0]);
+      result.axes = option.parallelAxis.map((axis) => [axis.dim, axis.name, axis.type]);
+      result.first = option.series[0].data[0].value;
+      result.widths = option.series[0].data.map((line) => line.lineStyle.width);
+    """
+    chart = ChartPart("parallel", "parallel", rows, roles, log=True)
+    result = in_browser(render_page([report(chart)]), script, tmp_path)
+    assert result["axes"] == [
+        [0, "idle", "log"],
+        [1, "near share", "value"],
+        [2, "by median", "value"],
+    ]
+    assert result["first"] == [1, 0.001, 0.9]
+    assert result["widths"] == sorted(set(result["widths"]))
+
+
+@needs_browser
 def test_a_click_sorts_and_words_filter(tmp_path: Path) -> None:
     rows = pl.DataFrame(
         {

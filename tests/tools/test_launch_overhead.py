@@ -63,7 +63,7 @@ def test_a_call_after_its_work_tells_nothing(make_trace):
     trace = make_trace(kernel=[kernel(1, 0, 5), kernel(2, 9, 5)], call=[call(1, 1, 2), call(2, 10, 2)])  # fmt: skip
     report = pasta.run("launch_overhead", trace=trace)
     assert report.tables["waiting"].select("idle_ns", "unknown_ns").rows() == [(4, 4)]
-    assert report.findings[0] == "no kernel and no copy has a call: of launching nothing can be said"  # fmt: skip
+    assert report.findings[0] == "no kernel and no copy with a duration has a call: of launching nothing can be said"  # fmt: skip
 
 
 def test_work_that_begins_together_ends_a_gap_once(make_trace):

@@ -82,5 +82,5 @@ def test_flops_and_communicated_bytes_are_compared(make_trace):
 def test_of_one_device_nothing_is_said(make_trace):
     report = pasta.run("load_balance", trace=make_trace(kernel=[kernel(0, 1, 0, 5)]))
     assert report.findings == [
-        "of one device nothing can be said: import the files of all ranks together"
+        "of fewer than two devices that compute nothing can be said: import the files of all ranks together"
     ]

@@ -158,3 +158,21 @@ def test_a_run_without_work_passes_nothing(judged):
     code, lines = judged(nothing, "{of: added, most: 0}", "{of: removed, most: 0}")
     assert code != 0
     assert lines
+
+
+def of_two_ranks():
+    return {table: [{**row, "rank": rank} for rank in (0, 1) for row in rows] for table, rows in run_of().items()}  # fmt: skip
+
+
+def test_sums_of_different_numbers_of_ranks_are_not_compared(judged):
+    """The second rank of the run before is missing after: all sums are half, each step is as it was."""
+    code, lines = judged(run_of(), "{of: step, most: 1%}", "{of: device, most: 1%}", "{of: removed, most: 0}", before=of_two_ranks())  # fmt: skip
+    assert code == 4
+    assert lines == [
+        f"thresholds[{n}]: cannot be told: the runs have 2 and 1 ranks, whose times add up"
+        for n in (1, 2)
+    ]
+
+
+def test_one_rank_of_several_is_compared_with_one(judged):
+    assert judged(run_of(), "{of: device, most: 1%}", before=of_two_ranks(), parameters="{before_rank: 1}") == (0, [])  # fmt: skip

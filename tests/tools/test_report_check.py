@@ -63,7 +63,7 @@ def test_good_items(tmp_path, item):
         ("{table: long, columns: [name, name]}", "report[0].columns: names a column twice"),
         ("{table: long, limit: 0}", "report[0].limit: expected a whole number from 1 on"),
         ("{table: long, limit: x}", "report[0].limit: expected a whole number from 1 on"),
-        ("{chart: pie, from: long, x: ts, y: dur}", "report[0].chart: expected bar, line, heatmap, scatter, interval, flame or parallel, got 'pie'"),
+        ("{chart: pie, from: long, x: ts, y: dur}", "report[0].chart: expected bar, line, heatmap, scatter, interval, flame, source, parallel or network, got 'pie'"),
         ("{chart: heatmap, from: long, x: ts, y: launch_id}", "report[0].value: is missing"),
         ("{chart: heatmap, from: long, x: ts, y: launch_id, value: name}", "report[0].value: expected numbers"),
         ("{chart: heatmap, from: long, x: ts, y: name, value: dur}", "report[0].y: expected numbers"),

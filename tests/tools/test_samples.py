@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import pasta
 from tests.conftest import write_trace
+from tests.tools.flame_paths import paths_of
 
 
 def stack(number, *functions, pid=1):
@@ -82,17 +83,20 @@ def test_threads_and_processes(make_trace):
 
 
 def test_paths_keep_kinds_apart(make_trace, tmp_path):
+    """Names are never split: `read;all` is one frame."""
     trace = make_trace(sample=SAMPLES, frame=FRAMES)
     report = pasta.run("samples", trace=trace, out=tmp_path / "out")
-    paths = next((tmp_path / "out").rglob("paths*.parquet"))
-    rows = pl.read_parquet(paths).select("kind", "call_stack", "weight").rows()
-    assert set(rows) == {
-        ("on_cpu", "main;fib;fib;fib", 40),
-        ("on_cpu", "main;fib", 20),
-        ("on_cpu", "other", 25),
-        ("off_cpu", "main;read,all", 700),
-        ("off_cpu", "main;fib", 300),
+    on_cpu, off_cpu = (
+        paths_of(pl.read_parquet(next((tmp_path / "out").rglob(f"{kind}*.parquet"))), "own_weight")
+        for kind in ("on_cpu", "off_cpu")
+    )
+    assert on_cpu == {
+        ("main", "fib", "fib", "fib"): 40,
+        ("main", "fib"): 20,
+        ("other",): 25,
+        ("(no stack)",): 15,
     }
+    assert off_cpu == {("main", "read;all"): 700, ("main", "fib"): 300}
     assert report.tables["kinds"].select("kind", "without_time").rows() == [("off_cpu", 0), ("on_cpu", 1)]  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def test_nothing_is_found_in_clean_runs(tmp_path):
     [
         ("data", "data", LOADER),
         ("host", "host", "aten::gelu"),
-        ("communication", "communication", "allreduce of nccl:all_reduce"),
+        ("communication", "communication", "nccl:all_reduce"),
         ("copy", "copy", "HtoD copy of aten::to"),
         ("compute", "compute", "aten::mm"),
     ],
@@ -156,7 +156,7 @@ def test_one_slow_step_is_found_and_named(tmp_path, planted, part, cause):
     [
         ("data", f"the device waits for data: {{}} in {LOADER}"),
         ("host", "the device has nothing to run until the host launches more: {} before aten::gelu"),
-        ("communication", "communication runs that no computation hides: {} in allreduce of nccl:all_reduce"),
+        ("communication", "communication runs that no computation hides: {} in nccl:all_reduce"),
         ("copy", "copies run that no kernel hides: {} in HtoD copy of aten::to"),
     ],
 )  # fmt: skip
@@ -236,7 +236,7 @@ def test_kernels_alone_say_when_but_not_why(tmp_path):
     [
         "nsys_sqlite/nsysai_h100_2gpu_1s_schema3.25.sqlite",
         "rocprofv3/tracelens_908_results.json.gz",
-        "kineto/kineto_resnet50_workers4_2021.json.gz",
+        "kineto/tracelens_mi210_gpu_only.json.gz",
     ],
 )
 def test_whole_runs_of_samples_compute_as_long_as_device_time_says(samples, file):

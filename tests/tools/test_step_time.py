@@ -58,7 +58,7 @@ def test_steps_by_hand(make_trace):
     assert (rank["shortest_ns"], rank["longest_ns"]) == (90, 200)
     assert rank["between_ns"] == 50 + 60
     assert report.findings == [
-        "a step takes 100 ns, the median of 1 rank with 4 steps in all",
+        "a step takes 100 ns, the median of 1 process with 4 steps in all",
         "ProfilerStep#4 of rank 0 takes 200 ns, 100 ns more than the median of its rank",
         "slow steps cost 100 ns, 20.4 % of the time of all steps",
         "110 ns lie between steps, 18.3 % of the time from the first to the last",
@@ -86,4 +86,4 @@ def test_slow_steps_are_found_among_noise(tmp_path, longer):
 def test_a_trace_without_steps_says_how_to_record_them(make_trace):
     trace = make_trace(span=[{"level": "operator", "tid": 1, "ts": 0, "dur": 9, "span_id": 7, "name": "a"}])  # fmt: skip
     (finding,) = pasta.run("step_time", trace=trace).findings
-    assert finding.startswith("no step is recorded")
+    assert finding.startswith("no step that takes time is recorded")

@@ -66,6 +66,21 @@ def test_a_slow_rank_on_a_late_clock_is_found_all_the_same(make_trace):
     assert waits[1] == pytest.approx(waits[0], rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ({"slow": {3: 1.03}}, (3, "slow")),
+        ({"more": {5: 1}}, (5, "more work")),
+        ({"late": {2: 100_000}}, (2, "late")),
+    ],
+)
+def test_the_planted_rank_and_no_other_is_named_in_a_hundred_seeds(make_trace, planted, found):
+    traces = [make_trace(f"t{seed}", **ranks_run(seed, **planted)).path for seed in range(100)]
+    ranks = pasta.run("stragglers", trace=traces).tables["ranks"].filter("straggles")
+    assert ranks["trace"].n_unique() == ranks.height == 100
+    assert ranks.select("rank", "cause").unique().rows() == [found]
+
+
 def test_nothing_is_found_in_clean_runs(make_trace):
     traces = [make_trace(f"t{seed}", **ranks_run(seed, steps=10)).path for seed in range(100)]
     report = pasta.run("stragglers", trace=traces)
@@ -119,6 +134,25 @@ def test_what_is_not_the_same_is_left_out_and_counted(make_trace):
     assert any(each.startswith("7 of 9 participations") for each in report.findings)
 
 
+@pytest.mark.parametrize(("members", "incomplete"), [([0, 1], 0), ([0, 1, 2], 2), (None, 0)])
+def test_a_rank_that_is_missing_is_told(make_trace, members, incomplete):
+    """What follows the begin of the last rank that is there may be waiting for the one that is not."""
+    rows = [collective(0, 0, 1_000, members=members), collective(1, 300, 700, members=members)]
+    kernels = [{**row, "name": "ncclDevKernel_AllReduce", "correlation": 0} for row in rows]
+    for row in kernels:
+        for name in ("communicator", "operation", "sequence", "sequence_source", "members"):
+            del row[name]
+    trace = make_trace(collective=rows, kernel=kernels)
+    report = pasta.run("stragglers", trace=trace)
+    assert report.facts["incomplete"] == incomplete
+    assert any("not all ranks are in the trace" in text for text in report.findings) == (incomplete > 0)  # fmt: skip
+    steps = pasta.run("step_budget", trace=trace).tables["steps"].sort("rank")
+    split = "communication_ns" if incomplete else "transfer_ns"
+    assert steps["wait_ns"].to_list() == [300, 0]
+    assert steps[split].to_list() == [700, 700]
+    assert any("communication transfers" in text for text in pasta.run("step_budget", trace=trace).findings) == (not incomplete)  # fmt: skip
+
+
 def test_groups_of_one_name_are_told_apart_by_their_members(make_trace):
     rows = [
         collective(rank, 100 * rank, 1_000 - 100 * rank, members=[0, 1] if rank < 2 else [2, 3])
@@ -139,7 +173,7 @@ def test_a_trace_without_collectives_says_so(make_trace):
     row = {"ts": 0, "dur": 5, "device": 0, "launch_id": 1, "name": "gemm"}
     report = pasta.run("stragglers", trace=make_trace(kernel=[row]))
     (finding,) = report.findings
-    assert finding.startswith("nothing to compare: none of 0 participations in collectives")
+    assert finding.startswith("no collective with a duration was recorded")
 
 
 def test_an_order_of_launch_that_fits_by_chance_is_not_believed(make_trace):

@@ -46,6 +46,11 @@ def test_empty_tables_say_so():
     assert "Title: no rows" in text_of(TablePart("t", "Title", WIDE.head(0)), 80)
 
 
+def test_lists_are_shown_with_commas():
+    rows = pl.DataFrame({"name": ["a", "b"] * 3, "cores": [[0, 1], []] * 3, "links": [["x"]] * 6})
+    assert "0, 1" in text_of(TablePart("t", "Title", rows), 80)
+
+
 def test_rows_beyond_the_limit_are_counted():
     assert "2 of 6 rows" in text_of(TablePart("t", "Title", WIDE.select(pl.nth(0)), limit=2), 80)
 
@@ -57,3 +62,16 @@ def test_charts_scale_to_the_largest():
     assert "█" in line
     bars = text_of(ChartPart("bar", "Bars", rows, {"x": "x", "y": "y"}), 80)
     assert bars.count("█") == 30 + 15
+
+
+def test_bars_of_one_x_are_told_apart_and_the_many_are_counted():
+    rows = pl.DataFrame({"x": ["a", "a"], "y": [1, 2], "what": ["on", "off"]})
+    roles = {"x": "x", "y": "y", "series": "what"}
+    text = text_of(ChartPart("bar", "Bars", rows, roles), 80)
+    assert "a, on" in text
+    assert "a, off" in text
+    apart = text_of(ChartPart("bar", "Bars", rows.with_columns(x=pl.Series(["a", "b"])), roles), 80)
+    assert "on" not in apart
+    many = pl.DataFrame({"x": range(300), "y": range(300)})
+    text = text_of(ChartPart("bar", "Bars", many, {"x": "x", "y": "y"}, limit=400), 80)
+    assert "40 of 300 rows" in text

@@ -24,6 +24,10 @@ from pasta.tools.units import fill_template, heading, human, shorten
         (0x7F00_0000_0200, "address", "0x7f0000000200"),
         ([1, 2], "members", "1, 2"),
         (2.5, "ratio", "2.5"),
+        (1.234e14, "flops_per_second", "123.40 Tflop/s"),
+        (2_500_000_000, "bytes_per_second", "2.50 GB/s"),
+        (12.5, "gigabytes_per_second", "12.5"),
+        (999, "flops_per_second", "999 flop/s"),
     ],
 )
 def test_human(value, column, expected):

@@ -1,0 +1,81 @@
+"""`expert_imbalance` on planted hot experts, and on even ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pasta
+from pasta.testing import write_trace
+
+
+def experts_run(seed: int, *, hot: int | None = None, factor: float = 1.5, ranks: int = 4, layers: int = 12, told: bool = True) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+    """Return ranks that exchange tokens, multiply, and exchange again, with 2 % of noise; `hot` has more."""
+    random = np.random.default_rng(seed)
+    tables: dict[str, list[dict[str, Any]]] = {"kernel": [], "collective": []}
+    now, launch = 10**9, 0
+    for layer in range(layers):
+        lengths = [round(400_000 * (factor if rank == hot else 1) * (1 + 0.02 * random.standard_normal())) for rank in range(ranks)]  # fmt: skip
+        ready = [now, now + 60_000 + max(lengths)]
+        for rank, length in enumerate(lengths):
+            common = {"rank": rank, "pid": rank + 1, "device": 0}
+            begin = now + 50_000
+            work = [("a2a", now, 50_000, 2 * layer), ("cutlass_grouped_gemm", begin, length, None)]
+            work += [("a2a", begin + length, ready[1] - begin - length, 2 * layer + 1), ("softmax", ready[1] + 10, 90_000, None)]  # fmt: skip
+            for place, (name, ts, dur, sequence) in enumerate(work):
+                row = {**common, "launch_id": launch + place + 1, "ts": ts, "dur": dur, "stream": 7}
+                tables["kernel"].append({**row, "name": name})
+                if sequence is not None:
+                    share = 1000 * (round(10 * factor) if rank == hot else 10) if told else None
+                    tables["collective"].append({**row, "operation": "alltoall", "communicator": "ep", "sequence": sequence, "sequence_source": "recorded", "bytes_in": 10_000, "bytes_out": share})  # fmt: skip
+        launch += 4
+        now = ready[1] + 100_000
+    return tables
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hot_expert_is_named(tmp_path, seed):
+    hot = seed % 4
+    trace = write_trace(tmp_path / "t", **experts_run(seed, hot=hot))
+    report = pasta.run("expert_imbalance", trace=trace)
+    assert report.findings[0].startswith(f"12 of 12 intervals between all-to-alls are uneven; in 12 of these matrix products take longest on device 0 of rank {hot}: 1.3")  # fmt: skip
+    assert report.findings[1].startswith(f"device 0 of rank {hot} receives most in all-to-alls: 175.78 KiB, 1.333 times the mean")  # fmt: skip
+    assert len(report.findings) == 2
+    gemms = dict.fromkeys(range(4), 0)
+    for kernel in experts_run(seed, hot=hot)["kernel"]:
+        gemms[kernel["rank"]] += kernel["dur"] * ("gemm" in kernel["name"])
+    assert dict(report.tables["ranks"].select("rank", "gemm_ns").rows()) == gemms
+
+
+def test_nothing_is_found_among_even_experts(tmp_path):
+    traces = [write_trace(tmp_path / str(seed), **experts_run(seed)) for seed in range(60)]
+    assert pasta.run("expert_imbalance", trace=traces).findings == []
+
+
+def test_without_bytes_the_products_still_tell(tmp_path):
+    report = pasta.run("expert_imbalance", trace=write_trace(tmp_path / "t", **experts_run(1, hot=2, told=False)))  # fmt: skip
+    assert len(report.findings) == 1
+    assert report.findings[0].startswith(
+        "12 of 12 intervals between all-to-alls are uneven; in 12 of these matrix products take longest on device 0 of rank 2"
+    )
+
+
+def test_a_trace_that_tells_nothing_says_so(tmp_path):
+    tables = experts_run(1, ranks=1)
+    alone = pasta.run("expert_imbalance", trace=write_trace(tmp_path / "one", **tables))
+    assert alone.findings[0].startswith("no all-to-all that is matched")
+    bare = pasta.run("expert_imbalance", trace=write_trace(tmp_path / "bare", kernel=tables["kernel"]))  # fmt: skip
+    assert bare.findings[0].startswith("no all-to-all that is matched")
+
+
+def test_processes_of_one_rank_and_device_are_told_apart(tmp_path):
+    """Four processes that all say rank 0 and device 0, as where no launcher numbers them."""
+    tables = {
+        name: [{**row, "rank": 0} for row in rows] for name, rows in experts_run(3, hot=2).items()
+    }
+    report = pasta.run("expert_imbalance", trace=write_trace(tmp_path / "t", **tables))
+    assert "on device 0 of rank 0, pid 3: 1.3" in report.findings[0]
+    assert report.findings[1].startswith("device 0 of rank 0, pid 3 receives most")
+    assert set(report.tables["intervals"]["pid"]) == {3}
