@@ -36,20 +36,32 @@ class Outcome:
     line: str = ""
 
 
-def judge(thresholds: Sequence[Threshold], tables: Mapping[str, pl.DataFrame]) -> list[Outcome]:
+def judge(
+    thresholds: Sequence[Threshold],
+    tables: Mapping[str, pl.DataFrame],
+    facts: Mapping[str, Any],
+) -> list[Outcome]:
     """Return what becomes of each threshold.
+
+    Times add up over ranks, so that between runs of different numbers of ranks only steps compare.
 
     Args:
         thresholds: what may grow by how much.
         tables: those of a report of `diff`, with every row (`top` is `ALL_ROWS`).
+        facts: those of the same report.
 
     Raises:
         ConfigError: a threshold names what neither run has; with its place.
     """
-    return [
-        _counted(threshold, tables) if threshold.of in COUNTED else _timed(threshold, tables)
-        for threshold in thresholds
-    ]
+    return [_outcome(threshold, tables, facts) for threshold in thresholds]
+
+
+def _outcome(threshold: Threshold, tables: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> Outcome:  # fmt: skip
+    before, after = facts["ranks_before"], facts["ranks_after"]
+    if threshold.of != "step" and before and after and before != after:
+        other = f"cannot be told: the runs have {before} and {after} ranks, whose times add up"
+        return Outcome("untold", f"{threshold.path}: {other}")
+    return _counted(threshold, tables) if threshold.of in COUNTED else _timed(threshold, tables)
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from pasta.pipeline.graph import Graph
 from pasta.pipeline.run import Source
 from pasta.registry import Registry
 from pasta.tools.units import fill_template
+from pasta.trace_state import unfinished
 
 MOST_FINDINGS = 5
 """Findings shown for one line of YAML that holds for many rows; the rest is counted."""
@@ -131,6 +132,12 @@ def tool(name: str) -> Callable[[Function], Function]:
     return register
 
 
+_SERIALIZED = (
+    "{} was recorded with --serialize: what contains what holds, its times and overlaps are not those"
+    " of the program as it runs"
+)
+
+
 def build_report(
     report: Report,
     config: ToolConfig,
@@ -143,7 +150,26 @@ def build_report(
     if config.report_function is not None:
         REPORT_FUNCTIONS.get(config.report_function)(report, sources, tables)
     for source in sources:
+        if means := unfinished(source.trace):
+            report.notes.append(means)
         report.losses += source.trace.losses().to_dicts()
+        if source.trace.info.get("serialized"):
+            report.notes.append(_SERIALIZED.format(source.name))
+        if config.report_function == "summary" or _may_read_samples(config):
+            report.notes += _missed(source)
+
+
+def _may_read_samples(config: ToolConfig) -> bool:
+    """Tell whether a tool reads samples, or includes others, which may."""
+    own = any(each.table == "sample" for each in config.inputs.values())
+    return own or bool(config.include)
+
+
+def _missed(source: Source) -> Iterator[str]:
+    """Yield what collectors said that they would not see of the program."""
+    for collector in source.trace.info.get("collectors") or ():
+        if misses := collector.get("misses"):
+            yield f"{collector['name']} of {source.name} misses: {'; '.join(misses)}"
 
 
 def _add_finding(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:

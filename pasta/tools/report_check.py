@@ -75,7 +75,9 @@ def _check_axes(item: ReportItem, schema: pl.Schema) -> None:
         shown[column] = role
     if kind.columns:
         for position, column in enumerate(item.options["columns"]):
-            _check_number(column, f"{item.path}.columns[{position}]", schema, wanted=True)
+            path = f"{item.path}.columns[{position}]"
+            _check_column(column, path, schema)
+            _check_number(column, path, schema, wanted=kind.numbers)
 
 
 def _check_number(column: str, path: str, schema: pl.Schema, *, wanted: bool) -> None:

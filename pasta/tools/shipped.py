@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pasta.errors import ConfigError, did_you_mean
@@ -9,6 +10,7 @@ from pasta.pipeline.config import ToolConfig, load_config
 
 _PACKAGE = Path(__file__).parent.parent
 _TRACES = _PACKAGE / "traces"
+_PARTS = "parts"
 SHIPPED_TRACE = _TRACES / "gpt_h100"
 """Three training steps of a small GPT on an H100: `examples/train_small_gpt.py`, its timeline and its
 memory joined. `traces/gpt_cpu` beside it was recorded by `examples/record_training_step.py`."""
@@ -27,14 +29,42 @@ def config_folder() -> Path:
 
 
 def shipped_tools() -> dict[str, Path]:
-    """Return the YAML file of each shipped tool by name, sorted; `parts` has graphs that they include."""
-    return {path.stem: path for path in sorted(config_folder().glob("*.yaml"))}
+    """Return the YAML file of each shipped tool by name, sorted; `parts` has graphs that they include.
+
+    Tools of a folder, which answer together, are called `FOLDER/NAME` and come last.
+    """
+    folder = config_folder()
+    single = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    grouped = sorted(folder.glob("*/*.yaml"), key=lambda path: (len(path.stem), path.stem))
+    return single | {
+        f"{path.parent.name}/{path.stem}": path for path in grouped if path.parent.name != _PARTS
+    }
+
+
+def tools_called(names: Sequence[str]) -> list[str]:
+    """Return the shipped tools that names mean, a folder's name all those in it; by default all in none.
+
+    Raises:
+        ConfigError: a name is neither a tool's nor a folder's.
+    """
+    shipped = shipped_tools()
+    if not names:
+        return [tool for tool in shipped if "/" not in tool]
+    found: dict[str, None] = {}
+    for name in names:
+        own = [tool for tool in shipped if tool == name or tool.startswith(f"{name}/")]
+        if not own:
+            folders = {tool.split("/")[0] for tool in shipped}
+            hint = did_you_mean(name, {*shipped, *folders})
+            raise ConfigError("", f"no shipped tool '{name}'.{hint}")
+        found |= dict.fromkeys(own)
+    return list(found)
 
 
 def find_config(name: str) -> Path:
     """Return the YAML file that `name` means.
 
-    A path that exists is that file; a shipped tool's name, or a path whose stem is one
+    A path that exists is that file; a shipped tool's name, or a path that ends in one
     (`configs/working_set.yaml` where there is no such folder), is the shipped file; any other
     name is `NAME.yaml` or `configs/NAME.yaml` in the current folder.
 
@@ -45,8 +75,10 @@ def find_config(name: str) -> Path:
     if path.is_file():
         return path
     shipped = shipped_tools()
-    if path.suffix in ("", ".yaml", ".yml") and path.stem in shipped and not path.is_dir():
-        return shipped[path.stem]
+    if path.suffix in ("", ".yaml", ".yml") and not path.is_dir():
+        for ending in (f"{path.parent.name}/{path.stem}", path.stem):
+            if ending in shipped:
+                return shipped[ending]
     local = _local_tool(name)
     if local is not None:
         return local
@@ -80,11 +112,12 @@ def load_tool(name: str) -> ToolConfig:
 def load_included(name: str, includer: ToolConfig) -> ToolConfig:
     """Read the tool that `includer` includes: a shipped tool, or a file in or below its own folder.
 
+    A shipped tool may also include what lies below the folder of all of them.
+
     Raises:
         ConfigError: it is neither; no path leads out of the folder.
     """
-    if includer.path is not None:
-        folder = includer.path.parent.resolve()
+    for folder in _folders(includer):
         path = (folder / name).resolve()
         if path.is_file() and path.suffix in (".yaml", ".yml") and path.is_relative_to(folder):
             return load_config(path)
@@ -95,3 +128,11 @@ def load_included(name: str, includer: ToolConfig) -> ToolConfig:
             "", f"'{name}' is no shipped tool, nor a YAML file beside this one.{hint}"
         )
     return load_config(shipped[name])
+
+
+def _folders(includer: ToolConfig) -> list[Path]:
+    """Return where the YAML files lie that a tool may include by their paths."""
+    if includer.path is None:
+        return []
+    own, shipped = includer.path.parent.resolve(), config_folder().resolve()
+    return [own, shipped] if own.is_relative_to(shipped) else [own]

@@ -11,6 +11,7 @@ from pasta.schema import TABLES
 from pasta.tools.checks import trace_warnings
 from pasta.tools.report import Report, TablePart, tool
 from pasta.tools.units import human
+from pasta.trace_state import unfinished
 
 
 @tool("summary")
@@ -30,7 +31,8 @@ def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.
     for source in sources:
         report.facts["lost"] += int(source.trace.losses()["count"].sum())
         report.notes.append(_how_recorded(source))
-    report.findings.append(_sentence(report, rows))
+    finished = not any(unfinished(source.trace) for source in sources)
+    report.findings.append(_sentence(report, rows, finished=finished))
     for source in sources:
         own = rows.filter(pl.col("trace") == source.name)
         report.findings += trace_warnings(source.trace, own)
@@ -86,10 +88,12 @@ def _how_recorded(source: Source) -> str:
     return ", ".join(parts)
 
 
-def _sentence(report: Report, rows: pl.DataFrame) -> str:
+def _sentence(report: Report, rows: pl.DataFrame, *, finished: bool) -> str:
     facts = report.facts
     tables = rows["table"].n_unique()
     lost = f"{facts['lost']:,} lost or doubtful, see below" if facts["lost"] else "nothing lost"
+    if not finished:
+        lost = f"not finished, see below; {lost} so far"
     return (
         f"{facts['rows']:,} rows in {tables} tables of {facts['ranks']} rank(s) over"
         f" {human(facts['span_ns'], 'span_ns')}; {lost}"

@@ -18,6 +18,7 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _CONSTANT_COLUMNS = ("trace", "rank", "pid")
 _LEAST_NAME = 24
 _TRANSPOSED_ROWS = 4
+_MOST_BARS = 40
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -90,7 +91,7 @@ class _Column:
     def __init__(self, name: str, rows: pl.DataFrame) -> None:
         self.heading = heading(name)
         self.numeric = rows.schema[name].is_numeric()
-        self.cells = [human(value, name) for value in rows[name]]
+        self.cells = [human(value, name) for value in rows[name].to_list()]
         longest_cell = max(map(len, self.cells), default=0)
         longest_word = max(map(len, self.heading.split()), default=1)
         self.wanted = max(len(self.heading), longest_cell)
@@ -155,20 +156,25 @@ def _print_chart(part: ChartPart, console: Console) -> None:
 
 
 def _print_bars(part: ChartPart, console: Console) -> None:
-    x, y = part.column("x"), part.column("y")
-    rows = part.rows.select(x, pl.col(y).cast(pl.Float64).fill_nan(None).alias("bar"), y)
-    rows = rows.head(part.limit)
-    largest = max((abs(v) for v in rows["bar"].to_list() if v is not None), default=0) or 1
+    """Print a bar for each row; the column of series tells apart those of one `x`."""
+    x, y, series = part.column("x"), part.column("y"), part.column("series")
+    rows = part.rows.head(min(part.limit, _MOST_BARS))
+    labels = [human(value, x) for value in rows[x]]
+    if series and len(set(labels)) < rows.height:
+        of_series = (human(value, series) for value in rows[series])
+        labels = [f"{label}, {name}" for label, name in zip(labels, of_series, strict=True)]
+    lengths = rows[y].cast(pl.Float64).fill_nan(None).fill_null(0).abs()
+    largest = max(lengths, default=0) or 1
     table = Table(show_header=False, box=None, padding=(0, 1, 0, 0))
-    table.add_column(overflow="ellipsis", no_wrap=True, max_width=48)
+    table.add_column(overflow="ellipsis", no_wrap=True, max_width=64)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    for label, share, value in rows.iter_rows():
-        bar = _bar(abs(share or 0) / largest, 30)
-        table.add_row(Text(human(label, x)), Text(bar), Text(human(value, y)))
+    for label, length, value in zip(labels, lengths, rows[y], strict=True):
+        bar = _bar(length / largest, 30)
+        table.add_row(Text(label), Text(bar), Text(human(value, y)))
     console.print(table)
-    if part.rows.height > part.limit:
-        console.print(Text(f"{part.limit} of {part.rows.height:,} rows", style="dim"))
+    if part.rows.height > rows.height:
+        console.print(Text(f"{rows.height} of {part.rows.height:,} rows", style="dim"))
 
 
 def _bar(share: float, width: int) -> str:

@@ -75,7 +75,7 @@ def read_thresholds(path: Path) -> Thresholds:
 def _thresholds(document: Any) -> Thresholds:
     top = coerce(document, dict[str, Any], "the file", {})
     _check_keys(top, ("version", "parameters", "thresholds"), "")
-    if top.get("version") != 1:
+    if type(top.get("version")) is not int or top["version"] != 1:
         raise ConfigError("version", f"must be 1, got {shown(top.get('version'))}")
     given = top.get("thresholds")
     if not isinstance(given, list) or not given:

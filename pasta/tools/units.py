@@ -1,18 +1,21 @@
 """Numbers for people: times, sizes and shares in readable units; exact values stay in JSON.
 
 A column's name tells its unit: `_ns` (also `dur`) is a time, `bytes` a size, `share` a
-fraction shown in percent, `address` an address shown in hexadecimal.
+fraction shown in percent, `address` an address shown in hexadecimal, `flops_per_second`
+and `bytes_per_second` a rate.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pasta.errors import ConfigError
 
 LONGEST_NAME = 80
+NO_DEVICE = -1
+"""The device of memory of the host, and of work of which none is recorded."""
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)(?::([^}]*))?\}")
 _TIMES = (
@@ -23,12 +26,14 @@ _TIMES = (
     (1_000, "us"),
 )
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_THOUSANDS = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_RATES = {"flop/s", "B/s"}
 
 
 def human(value: Any, column: str, kind: str | None = None) -> str:
     """Return `value` as a person reads it; `kind` overrides what the column's name says.
 
-    Kinds: `time`, `bytes`, `%`, `,` (thousands separators), `address`, `raw`.
+    Kinds: `time`, `bytes`, `%`, `,` (thousands separators), `address`, `flop/s`, `B/s`, `raw`.
     """
     if value is None:
         return "-"
@@ -36,11 +41,15 @@ def human(value: Any, column: str, kind: str | None = None) -> str:
         return printable(str(value))
     if isinstance(value, list):
         return printable(", ".join(str(item) for item in value))
+    if column == "device" and value == NO_DEVICE:
+        return "host or unknown"
     kind = kind or unit_of(column)
     if kind == "time":
         return _scaled(value, _TIMES, "ns")
     if kind == "bytes":
         return _scaled(value, _SIZES, "B")
+    if kind in _RATES:
+        return _scaled(value, [(size, f"{prefix}{kind}") for size, prefix in _THOUSANDS], kind)
     if kind == "%":
         return f"{100 * value:.1f} %"
     if kind == "address":
@@ -56,13 +65,17 @@ def unit_of(column: str) -> str | None:
         return "time"
     if column == "ts" or column.endswith("_ts"):
         return "id"
+    if column == "flops_per_second":
+        return "flop/s"
+    if column == "bytes_per_second":
+        return "B/s"
     if column == "bytes" or column.endswith("_bytes") or column.startswith("bytes_"):
         return "bytes"
     if column == "share" or column.endswith("_share"):
         return "%"
     if column == "address" or column.endswith("_address"):
         return "address"
-    if column in ("rank", "pid", "tid", "device", "stream") or column.endswith("_id"):
+    if column in ("rank", "pid", "tid", "device", "stream") or column.endswith(("_id", "_pid")):
         return "id"
     return None
 
@@ -115,7 +128,7 @@ def fill_template(
     return _FIELD.sub(value, template)
 
 
-def _scaled(value: float, units: tuple[tuple[int, str], ...], base: str) -> str:
+def _scaled(value: float, units: Sequence[tuple[int, str]], base: str) -> str:
     for size, unit in units:
         if abs(value) >= size:
             return f"{value / size:.2f} {unit}"

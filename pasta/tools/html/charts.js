@@ -1,7 +1,7 @@
 "use strict";
-// Charts of every kind in pasta/pipeline/charts.py, drawn by ECharts.
+// Charts of the kinds in pasta/pipeline/charts.py, drawn by ECharts; flame.js draws flame graphs.
 
-const MOST_FLAME_DEPTH = 60;
+const MOST_BARS = 40;
 
 function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
@@ -61,7 +61,8 @@ function barChart(part) {
     type: "bar", name, data: rows.map((row) => ({ value: [y.numbers[row], x.places[row]], row })),
   }));
   const lanes = { type: "category", data: x.names, inverse: true, axisLabel: { formatter: (name) => shortened(name, 40) } };
-  return { ...common(part, series), xAxis: { ...y.axis, scale: false }, yAxis: lanes };
+  const dataZoom = x.names.length > MOST_BARS ? zoom("yAxisIndex") : [];
+  return { ...common(part, series), xAxis: { ...y.axis, scale: false }, yAxis: lanes, dataZoom };
 }
 
 function pointChart(part, kind) {
@@ -123,6 +124,9 @@ function heatmapChart(part) {
   };
 }
 
+// What threads do has the colours that flame graphs have: warm on the CPU, cold off it.
+const ACTIVITY_COLOURS = { "on the CPU": "#e07b39", "off the CPU": "#6fa3d8", unknown: "#a8aeb5" };
+
 function intervalChart(part) {
   const x = axisOf(part, "x");
   const length = part.columns[part.roles.value].cells.map((cell) => (cell === null ? 0 : Number(cell)));
@@ -130,6 +134,7 @@ function intervalChart(part) {
   const series = seriesOf(part).map(({ name, rows }) => ({
     type: "custom",
     name,
+    itemStyle: { color: ACTIVITY_COLOURS[name] },
     encode: { x: [0, 1], y: 2 },
     data: rows.map((row) => ({ value: [x.numbers[row], x.numbers[row] + length[row], lanes.places[row]], row })),
     renderItem: (_, api) => {
@@ -148,95 +153,37 @@ function intervalChart(part) {
   };
 }
 
-function flameTree(part) {
-  const root = { name: "all", total: 0, children: new Map() };
-  const weights = part.columns[part.roles.y].cells;
-  part.columns[part.roles.x].cells.forEach((path, row) => {
-    const weight = Number(weights[row] ?? 0);
-    let node = root;
-    node.total += weight;
-    for (const frame of String(path ?? "").split(";").filter(Boolean).slice(0, MOST_FLAME_DEPTH)) {
-      if (!node.children.has(frame)) node.children.set(frame, { name: frame, total: 0, children: new Map() });
-      node = node.children.get(frame);
-      node.total += weight;
-    }
-  });
-  return root;
-}
+const LEAST_LOGARITHMIC = 20;
 
-function flameBoxes(root) {
-  const boxes = [];
-  const place = (node, start, depth) => {
-    boxes.push({ value: [start, start + node.total, depth], node });
-    let from = start;
-    for (const child of [...node.children.values()].sort((left, right) => (left.name < right.name ? -1 : 1))) {
-      place(child, from, depth + 1);
-      from += child.total;
-    }
-  };
-  place(root, 0, 0);
-  return boxes;
-}
-
-function hue(name) {
-  let hash = 0;
-  for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) | 0;
-  return `hsl(${20 + (Math.abs(hash) % 40)}, 75%, ${58 + (Math.abs(hash >> 8) % 12)}%)`;
-}
-
-function flameChart(part, chart) {
-  const weight = part.columns[part.roles.y];
-  const option = (root) => {
-    const boxes = flameBoxes(root);
-    const depth = boxes.reduce((most, box) => Math.max(most, box.value[2]), 0);
-    const shown = (node) => element("div", {}, element("strong", { textContent: shortened(node.name, 120) }),
-      element("div", { textContent: `${human(node.total, { ...weight, kind: "number" })}, ${((100 * node.total) / (whole.total || 1)).toFixed(1)} %` }));
-    return {
-      ...common(part, [{
-        type: "custom",
-        data: boxes,
-        renderItem: (parameters, api) => {
-          const node = boxes[parameters.dataIndex].node;
-          const [from, lane] = api.coord([api.value(0), api.value(2)]);
-          const [to] = api.coord([api.value(1), api.value(2)]);
-          const height = api.size([0, 1])[1] - 1;
-          const width = Math.max(0.5, to - from - 0.5);
-          const box = { type: "rect", shape: { x: from, y: lane - height / 2, width, height }, style: { fill: hue(node.name) } };
-          const text = { text: width > 24 ? node.name : "", fill: "#1c1c1c", x: from + 4, y: lane, verticalAlign: "middle", width: width - 8, overflow: "truncate", font: "12px system-ui" };
-          return { type: "group", children: [box, { type: "text", style: text }] };
-        },
-      }]),
-      tooltip: { confine: true, formatter: (item) => shown(boxes[item.dataIndex].node) },
-      grid: { left: 8, right: 8, top: 30, bottom: 8 },
-      xAxis: { type: "value", min: 0, max: root.total || 1, show: false },
-      yAxis: { type: "value", min: -0.5, max: depth + 0.5, inverse: true, show: false },
-      boxes,
-    };
-  };
-  const whole = flameTree(part);
-  const first = option(whole);
-  let boxes = first.boxes;
-  chart.on("click", (item) => {
-    const node = boxes[item.dataIndex]?.node;
-    const next = option(!node || item.dataIndex === 0 ? whole : node);
-    boxes = next.boxes;
-    chart.setOption(next, { notMerge: true });
-  });
-  return first;
+// Returns the axes on which rows differ, logarithmic where asked for and values span much.
+function parallelAxes(part) {
+  const axes = part.roles.columns.map((name) => ({ column: part.columns[name], ...axisNumbers(part.columns[name]) }));
+  for (const axis of axes) {
+    const known = axis.numbers.filter((number) => number !== null);
+    [axis.low, axis.high] = known.reduce(([low, high], number) => [Math.min(low, number), Math.max(high, number)], [Infinity, -Infinity]);
+  }
+  return axes.filter(({ low, high }) => low < high).map((axis, dim) => ({
+    ...axis,
+    shown: {
+      dim, scale: true, name: shortened(axis.column.heading, 24),
+      type: part.log && axis.unit !== "%" && axis.low > 0 && axis.high / axis.low >= LEAST_LOGARITHMIC ? "log" : "value",
+      axisLabel: { formatter: (value) => human(value, { kind: "number", unit: axis.unit }) },
+    },
+  }));
 }
 
 function parallelChart(part) {
-  const columns = part.roles.columns.map((name) => part.columns[name]);
-  const numbers = columns.map(axisNumbers);
-  const parallelAxis = columns.map((column, dim) => ({
-    dim, scale: true, name: shortened(column.heading, 24),
-    axisLabel: { formatter: (value) => human(value, { kind: "number", unit: numbers[dim].unit }) },
-  }));
+  const axes = parallelAxes(part);
+  const weights = part.columns[part.roles.value]?.cells.map(Number);
+  const heaviest = weights?.reduce((most, weight) => Math.max(most, weight), 1);
+  const strength = (row) => Math.log1p(weights[row]) / Math.log1p(heaviest);
+  const styled = (row) => (weights ? { lineStyle: { width: 0.6 + 3 * strength(row), opacity: 0.15 + 0.6 * strength(row) } } : {});
   const series = seriesOf(part).map(({ name, rows }) => ({
     type: "parallel", name, lineStyle: { width: 1.2, opacity: rows.length > 500 ? 0.15 : 0.6 },
-    data: rows.map((row) => ({ value: numbers.map((axis) => axis.numbers[row]), row })),
+    data: rows.map((row) => ({ value: axes.map((axis) => axis.numbers[row]), row, ...styled(row) })),
   }));
-  return { ...common(part, series), parallelAxis, parallel: { left: 60, right: 80, top: 50, bottom: 30 } };
+  const parallelAxis = axes.map((axis) => axis.shown);
+  return { ...common(part, series), parallelAxis, parallel: { left: 60, right: 80, top: 70, bottom: 30 } };
 }
 
 const CHARTS = {
@@ -245,8 +192,8 @@ const CHARTS = {
   scatter: (part) => pointChart(part, "scatter"),
   heatmap: heatmapChart,
   interval: intervalChart,
-  flame: flameChart,
   parallel: parallelChart,
+  network: networkChart,
 };
 
 // The graph of a tool: inputs on the left, each stage to the right of what feeds it.

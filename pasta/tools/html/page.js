@@ -15,15 +15,22 @@ function draw(place, option) {
     chart.setOption(option(chart));
     return chart;
   };
-  drawn.push({ begin, chart: begin() });
+  const entry = { chart: begin(), resize: () => entry.chart.resize() };
+  entry.repaint = () => {
+    entry.chart.dispose();
+    entry.chart = begin();
+  };
+  drawn.push(entry);
+}
+
+function drawFlame(part, figure) {
+  const graph = new FlameGraph(part, figure);
+  drawn.push({ repaint: () => graph.repaint(), resize: () => graph.repaint() });
 }
 
 function redraw() {
   document.documentElement.dataset.theme = dark() ? "dark" : "light";
-  for (const entry of drawn) {
-    entry.chart.dispose();
-    entry.chart = entry.begin();
-  }
+  drawn.forEach((entry) => entry.repaint());
 }
 
 function list(items, className) {
@@ -44,15 +51,17 @@ function addPart(part, section) {
     section.append(element("p", { className: "dim", textContent: "no rows" }));
   } else if (part.kind === "table") {
     drawTable(part, section);
+  } else if (part.kind === "source") {
+    drawSource(part, section);
   } else {
     const place = element("div", { className: "chart" });
-    place.setAttribute("role", "img");
+    if (part.kind !== "flame") place.setAttribute("role", "img");
     place.setAttribute("aria-label", `${part.kind} chart: ${part.title}`);
-    const more = part.all_rows > part.rows
-      ? element("figcaption", { textContent: `${part.rows.toLocaleString("en-US")} of ${part.all_rows.toLocaleString("en-US")} rows` })
-      : null;
-    section.append(element("figure", {}, place, more));
-    draw(place, (chart) => CHARTS[part.kind](part, chart));
+    const caption = part.caption ? element("figcaption", { textContent: part.caption }) : null;
+    const figure = element("figure", {}, place, caption);
+    section.append(figure);
+    if (part.kind === "flame") drawFlame(part, figure);
+    else draw(place, (chart) => CHARTS[part.kind](part, chart));
   }
 }
 
@@ -129,7 +138,7 @@ async function build() {
     document.documentElement.dataset.theme = dark() ? "light" : "dark";
     redraw();
   });
-  addEventListener("resize", () => drawn.forEach(({ chart }) => chart.resize()));
+  addEventListener("resize", () => drawn.forEach((entry) => entry.resize()));
   document.body.dataset.ready = "yes";
 }
 

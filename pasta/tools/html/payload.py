@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from pasta.pipeline.graph import Graph
+from pasta.tools.html.thinning import rows_that_fit, thinned
 from pasta.tools.report import ChartPart, Report, TablePart
 from pasta.tools.units import heading, human, unit_of
 
 MOST_ROWS = 100_000
-"""Rows of a table or chart that a page holds; how many more there are, it says."""
+"""Rows of a table or chart that a page of one tool holds; how many more there are, it says."""
+
+MOST_CELLS = 800_000
+"""Cells of the tables and charts of all tools on a page of several: each may have as many, of which
+the page says how many it leaves out. A cell takes 2 to 3 bytes of the page, at most 10."""
 
 _EXACT = 1 << 53
 """From here on a number of JavaScript is not exact: such columns travel as text."""
 
+_NOT_PLAIN = "[^ -~]"
+"""What may have to be replaced in a text before it is shown."""
 
-def report_payload(report: Report, *, losses: bool = True) -> dict[str, Any]:
-    """Return a report as values that JSON can hold, with or without what its inputs have lost."""
+
+def report_payload(report: Report, *, share: int = 1) -> dict[str, Any]:
+    """Return a report as values that JSON can hold.
+
+    Args:
+        report: what a tool said.
+        share: the number of tools on the page. Of several each has the same number of cells, and
+            the page says once what their inputs have lost.
+    """
+    most = MOST_ROWS
+    if share > 1:
+        shapes = [
+            (
+                part.rows.height,
+                part.rows.width if isinstance(part, TablePart) else len(part.columns),
+            )
+            for part in report.parts
+        ]
+        most = min(most, rows_that_fit(shapes, MOST_CELLS // share))
     return {
         "tool": report.tool,
         "about": report.about,
         "findings": report.findings,
         "facts": [[heading(name), human(value, name)] for name, value in report.facts.items()],
         "parts": [
-            _table(part) if isinstance(part, TablePart) else _chart(part) for part in report.parts
+            _table(part, most) if isinstance(part, TablePart) else _chart(part, most)
+            for part in report.parts
         ],
         "losses": [
             [loss["collector"], loss["reason"], f"{loss['count']:,}"]
-            for loss in (report.losses if losses else ())
+            for loss in (report.losses if share == 1 else ())
         ],
         "notes": report.notes,
         "made": {
@@ -43,21 +67,25 @@ def report_payload(report: Report, *, losses: bool = True) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def losses_of(reports: Sequence[Report]) -> list[list[str]]:
-    """Return each loss of the inputs of several tools once: collector, reason, count and tools."""
+def losses_of(reports: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[list[str]]:
+    """Return each loss of the inputs of several tools once: collector, reason, count and tools.
+
+    Args:
+        reports: of each, its tool and the losses of its inputs.
+    """
     tools: dict[tuple[str, str, int], list[str]] = {}
-    for report in reports:
-        for loss in report.losses:
+    for tool, losses in reports:
+        for loss in losses:
             given = (loss["collector"], loss["reason"], loss["count"])
-            tools.setdefault(given, []).append(report.tool)
+            tools.setdefault(given, []).append(tool)
     return [
         [collector, reason, f"{count:,}", "all" if len(of) == len(reports) else ", ".join(of)]
         for (collector, reason, count), of in tools.items()
     ]
 
 
-def _table(part: TablePart) -> dict[str, Any]:
-    rows = part.rows.head(MOST_ROWS)
+def _table(part: TablePart, most: int) -> dict[str, Any]:
+    rows = part.rows.head(most)
     first = [name for name in part.columns or () if name in rows.columns]
     rest = [name for name in rows.columns if name not in first]
     return {
@@ -69,17 +97,16 @@ def _table(part: TablePart) -> dict[str, Any]:
     }
 
 
-def _chart(part: ChartPart) -> dict[str, Any]:
-    rows = part.rows.select(part.columns)
-    limited = rows.head(part.limit) if part.kind == "bar" else rows.head(MOST_ROWS)
+def _chart(part: ChartPart, most: int) -> dict[str, Any]:
+    rows, caption = thinned(part, most)
     return {
         "kind": part.kind,
         "title": part.title,
-        "columns": {name: _column(limited[name]) for name in limited.columns},
+        "columns": {name: _column(rows[name]) for name in rows.columns},
         "roles": part.roles,
         "log": part.log,
-        "rows": limited.height,
-        "all_rows": rows.height,
+        "rows": rows.height,
+        "caption": caption,
     }
 
 
@@ -99,14 +126,13 @@ def _column(values: pl.Series, *, shown: bool = True) -> dict[str, Any]:
 def _cells(values: pl.Series) -> tuple[str, list[Any]]:
     """Return whether the cells are `number`, `whole` (numbers as text) or `text`, and the cells."""
     if values.dtype.is_integer():
-        cells = values.to_list()
-        if all(cell is None or -_EXACT < cell < _EXACT for cell in cells):
-            return "number", cells
-        return "whole", [None if cell is None else str(cell) for cell in cells]
+        if not (values.cast(pl.Int128).abs() >= _EXACT).any():
+            return "number", values.to_list()
+        return "whole", values.cast(pl.String).to_list()
     if values.dtype.is_float():
-        return "number", [
-            None if cell is None or not math.isfinite(cell) else cell for cell in values.to_list()
-        ]
+        return "number", values.set(~values.is_finite(), None).to_list()
+    if values.dtype == pl.String and not values.str.contains(_NOT_PLAIN).any():
+        return "text", values.to_list()
     return "text", [None if cell is None else human(cell, values.name) for cell in values.to_list()]
 
 

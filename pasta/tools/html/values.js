@@ -6,6 +6,10 @@ const SCALES = {
   bytes: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]],
 };
 const SMALLEST = { time: "ns", bytes: "B" };
+for (const rate of ["flop/s", "B/s"]) {
+  SCALES[rate] = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].map(([factor, prefix]) => [factor, prefix + rate]);
+  SMALLEST[rate] = rate;
+}
 
 function scaled(value, unit) {
   for (const [factor, name] of SCALES[unit]) {
@@ -30,6 +34,7 @@ function significant(value, isFloat) {
 function human(value, column) {
   if (value === null || value === undefined) return "-";
   if (column.kind === "text") return value;
+  if (column.name === "device" && value === -1) return "host or unknown";
   const unit = column.unit;
   if (unit === "address") return `0x${BigInt(value).toString(16)}`;
   if (unit === "id") return String(value);
