@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pasta.collect.channel import Channel
 from pasta.collect.receive import Receiver
-from pasta.collect.recording import SLOT_BYTES, SLOTS
+from pasta.collect.recording import ACCESS_RING
 from pasta.collect.wire import WIRE_TABLES
 
 _SOURCE = Path(__file__).parent.parent / "tests/collect/native/memory_records.cpp"
@@ -47,7 +47,7 @@ def written(program: Path, rows: int, folder: Path) -> dict[str, float]:
     """Run once with every row in Parquet."""
     trace = folder / "trace"
     used, began = processor_seconds(), time.perf_counter()
-    with Channel.create("run", slots=SLOTS, slot_bytes=SLOT_BYTES, tables=WIRE_TABLES) as channel:
+    with Channel.create("run", **ACCESS_RING, tables=WIRE_TABLES) as channel:
         receiver = Receiver(channel, trace, time.time_ns)
         command: list[str | Path] = [
             program,

@@ -8,7 +8,8 @@ and `--out FILE`, into which it writes `{"iters": [milliseconds, ...]}`, and has
 then training steps of a transformer that keeps the GPU busy, in single and in half precision. Every
 variant runs once in each round, in turn; printed is the median over the rounds of each round's median
 iteration divided by that without a collector, with the least and the most. What each round measured goes
-to stderr when it ends.
+to stderr when it ends. A variant is what follows `pasta collect --with`, options too:
+`--variants "cuda.memory:access --records counted"`.
 """
 
 from __future__ import annotations
@@ -87,7 +88,16 @@ def _run(variant: str, arguments: argparse.Namespace) -> Medians:
         options = [f"--iterations={arguments.iterations}", f"--settings={arguments.settings}"]
         command = [sys.executable, __file__, str(arguments.workload), *options, f"--out={out}"]
         if variant != BARE:
-            collect = ["-m", "pasta", "collect", "--with", variant, "-o", f"{folder}/trace", "--"]
+            collect = [
+                "-m",
+                "pasta",
+                "collect",
+                "--with",
+                *variant.split(),
+                "-o",
+                f"{folder}/trace",
+                "--",
+            ]
             command = [sys.executable, *collect, *command]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ)
         medians: Medians = json.loads(out.read_text(encoding="utf-8"))

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import pasta
 from benchmarks.generate import Generator, Size, Template
+from benchmarks.import_kineto import as_installed
 from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 
 KERNELS, ACCESSES = 45_600, 1_200_000
@@ -45,7 +46,7 @@ def run(*arguments: str) -> Cost | None:
     began = time.perf_counter()
     with subprocess.Popen(
         command,
-        env={**os.environ, "POLARS_MAX_THREADS": "2"},
+        env={**as_installed(), "POLARS_MAX_THREADS": "2"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
