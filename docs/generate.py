@@ -114,12 +114,16 @@ def _spellings(title: str, spellings: Iterable[Spelling]) -> str:
     return "\n".join(lines)
 
 
+_WIDTH = 78
+"""Of the help text, whatever the terminal: that of a terminal of 80 columns."""
+
+
 def command_line_page() -> str:
     """Return the help text of every command."""
     parts = ["# Command line"]
 
     def add(command: click.Command, path: list[str]) -> None:
-        context = click.Context(command, info_name=" ".join(path), max_content_width=100)
+        context = click.Context(command, info_name=" ".join(path), terminal_width=_WIDTH)
         parts.append(f"## {' '.join(path)}\n\n```\n{command.get_help(context)}\n```")
         if isinstance(command, click.Group):
             for name, child in sorted(command.commands.items()):
@@ -130,9 +134,14 @@ def command_line_page() -> str:
 
 
 def graphs_page() -> str:
-    """Return the graph of every shipped tool."""
-    parts = ["# Graphs of the shipped tools"]
+    """Return the graph of every shipped tool that is in no folder."""
+    parts = [
+        "# Graphs of the shipped tools",
+        "Those of tools in folders, which share most of theirs: `pasta pipeline show xsp/a11`.",
+    ]
     for name, path in shipped_tools().items():
+        if "/" in name:
+            continue
         config = load_tool(str(path))
         graph = build_graph(config, {}, load_included)
         parts.append(f"## {name}\n\n```\n{as_text(config, graph)}\n```")

@@ -1,7 +1,7 @@
 """Take the pictures of tools for their pages: `python docs/pictures.py [TOOL]...`; all by default.
 
-Each tool is asked about the traces that ship with pasta, the first that has what it needs. Needs
-Chromium and Pillow.
+Each tool is asked about the traces that ship with pasta, the first that has what it needs, or about
+both where it compares runs. Needs Chromium and Pillow.
 """
 
 from __future__ import annotations
@@ -23,10 +23,17 @@ FOLDER = Path(__file__).parent / "images" / "tools"
 TRACES = ("gpt_h100", "gpt_cpu")
 SIZE = (1100, 1000)
 COLOURS = 64
+COMPARED = {
+    "flame_diff": {"weight": "allocated", "cut": "^symbol:(python3 train_small_gpt|gpt_cpu)"},
+}
+"""Tools that compare the two traces, with their parameters: here without the frames of the runs, which differ in name."""
 
 
 def report_of(tool: str) -> Report | None:
     """Return what a tool says of the first trace that it has most to say of; `None`: of none."""
+    if tool in COMPARED:
+        runs = dict(zip(("before", "after"), TRACES, strict=True))
+        return pasta.run(tool, runs=runs, **COMPARED[tool])
     for trace in TRACES:
         try:
             report = pasta.run(tool, trace=trace)

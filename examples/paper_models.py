@@ -264,9 +264,13 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batch", type=int, help="in place of the paper's batch size")
     parser.add_argument("--train", action="store_true", help="forward, backward and a step of SGD")
+    parser.add_argument(
+        "--image-by-image", action="store_true", help="convolutions without cuDNN, as in the paper"
+    )
     parser.add_argument("--fused", action="store_true", help="attention in one operator")
     given = parser.parse_args()
     Attention.fused = given.fused
+    torch.backends.cudnn.enabled = not given.image_by_image
     workload = WORKLOADS[given.model]
     if given.batch:
         shape = (given.batch, *workload.shape[1:])

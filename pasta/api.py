@@ -7,21 +7,18 @@ report.findings, report.facts, report.tables, report.losses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from pasta.errors import ConfigError, EngineError, PastaError, TraceError, did_you_mean
+from pasta.errors import ConfigError, EngineError, PastaError, TraceError, naming_files
 from pasta.pipeline.config import ToolConfig
-from pasta.pipeline.engines.auto import AutoEngine
 from pasta.pipeline.engines.base import Engine, EngineOptions, OffGpu
+from pasta.pipeline.engines.choice import engine_of
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.engines.dask import DaskEngine
-from pasta.pipeline.engines.dask_cuda import DaskCudaEngine, serves
-from pasta.pipeline.engines.gpu import GpuEngine
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
@@ -34,7 +31,7 @@ from pasta.tools.shipped import (
     find_trace,
     load_included,
     load_tool,
-    shipped_tools,
+    tools_called,
     which_ran,
 )
 from pasta.trace import Trace
@@ -45,17 +42,7 @@ if TYPE_CHECKING:
     from pasta.trace_align import Aligned
     from pasta.trace_combine import Combined
     from pasta.trace_join import Joined
-
-ENGINES: dict[str, Callable[[EngineOptions], Engine]] = {
-    "auto": AutoEngine,
-    "cpu": lambda _options: CpuEngine(),
-    "gpu": GpuEngine,
-    "dask": lambda options: (
-        DaskCudaEngine(options)
-        if serves(options)
-        else DaskEngine(options.workers, options.scheduler, timings=options.timings)
-    ),
-}
+    from pasta.trace_sources import Packed
 
 TraceLike = str | Path | Trace
 
@@ -156,7 +143,7 @@ def run_tool(
     folder = None if out is None else _output_folder(Path(out))
     asked = _Asked(tool, config, graph, sources, [*which_ran(tool), *notes])
     try:
-        report, tables = _answer(asked, _engine(engine, options), outputs=folder is not None)
+        report, tables = _answer(asked, engine_of(engine, options), outputs=folder is not None)
     except TraceError as error:
         raise TraceError(
             f"{notes[0]}; {error}; name one: --trace" if notes else str(error)
@@ -199,37 +186,74 @@ def _answer(
     return report, tables
 
 
-def report(
-    traces: Sequence[TraceLike], *, engine: str = "auto"
-) -> tuple[list[Report], dict[str, str]]:
-    """Run every shipped tool on the traces.
+class Reports(NamedTuple):
+    """Reports of tools on the same traces, each made when it is asked for.
 
-    Args:
-        traces: traces or trace files, as one set.
-        engine: `auto`, `cpu`, `gpu` or `dask`.
+    Attributes:
+        tools: names of the tools that the traces can feed, in their order.
+        left_out: why each of the others was left out.
+        made: name and report of each tool, in an order in which little is held for later ones.
+    """
+
+    tools: list[str]
+    left_out: dict[str, str]
+    made: Iterator[tuple[str, Report]]
+
+
+def report(
+    traces: Sequence[TraceLike] = (),
+    *,
+    runs: Mapping[str, TraceLike] | None = None,
+    tools: Sequence[str] = (),
+    engine: str = "auto",
+) -> tuple[list[Report], dict[str, str]]:
+    """Run shipped tools on the traces; the same as `reports`, with all reports at once.
 
     Returns:
         The reports of the tools that the traces can feed, and why the others were left out.
     """
-    sources, _ = _sources(traces, {})
+    found = reports(traces, runs=runs, tools=tools, engine=engine)
+    made = dict(found.made)
+    return [made[name] for name in found.tools], found.left_out
+
+
+def reports(
+    traces: Sequence[TraceLike] = (),
+    *,
+    runs: Mapping[str, TraceLike] | None = None,
+    tools: Sequence[str] = (),
+    engine: str = "auto",
+) -> Reports:
+    """Run shipped tools on the traces, one after another, as their reports are asked for.
+
+    Args:
+        traces: traces or trace files, as one set.
+        runs: run name -> trace, beside or instead of them.
+        tools: names of tools, or of folders of tools, as `xsp`; by default all tools in no folder.
+        engine: `auto`, `cpu`, `gpu` or `dask`.
+    """
+    sources, _ = _sources(traces, runs or {})
     asked: dict[str, _Asked] = {}
     left_out: dict[str, str] = {}
     built: dict[Any, Graph] = {}
-    for name in shipped_tools():
+    for name in tools_called(tools):
         config = load_tool(name)
         graph = build_graph(config, {}, load_included, built=built)
         if missing := _missing(config, graph, sources):
             left_out[name] = missing
         else:
             asked[name] = _Asked(name, config, graph, sources)
+    return Reports(list(asked), left_out, _each(asked, engine))
+
+
+def _each(asked: Mapping[str, _Asked], engine: str) -> Iterator[tuple[str, Report]]:
+    """Run tools; what several have in common is run once and held until the last has read it."""
     shared = SharedRows(
         {n: (one.graph, wanted_nodes(one.config, outputs=False)) for n, one in asked.items()}
     )
-    reports = {}
     for name in shared.order:
-        running = _engine(engine, EngineOptions())
-        reports[name], _ = _answer(asked[name], running, outputs=False, shared=shared.of(name))
-    return [reports[name] for name in asked], left_out
+        running = engine_of(engine, EngineOptions())
+        yield name, _answer(asked[name], running, outputs=False, shared=shared.of(name))[0]
 
 
 def _missing(config: ToolConfig, graph: Graph, sources: Sequence[Source]) -> str:
@@ -251,16 +275,16 @@ def collectors_of(tool: str, parameters: Mapping[str, Any] | None = None) -> dic
 
     Raises:
         ConfigError: the tool is wrong.
-        CollectError: no collector fills a table that it requires.
+        CollectError: no collector fills a table that it requires, or what it reads is only imported.
     """
-    from pasta.collect.collectors import collectors_for, parse_with
+    from pasta.collect.collectors import collectors_for
+    from pasta.collect.ladder import named_by_tool
 
     config, graph = check(tool, parameters)
     if config.collect:
-        return parse_with([config.collect])
-    inputs = graph.inputs.values()
-    required = {given.table for given in inputs if not given.optional}
-    optional = {given.table for given in inputs} - required
+        return named_by_tool(config.name, config.collect)
+    required = {given.table for given in graph.inputs.values() if not given.optional}
+    optional = {given.table for given in graph.inputs.values()} - required
     return collectors_for(required, optional, nvidia=_NVIDIA.exists())
 
 
@@ -290,15 +314,6 @@ def _output_folder(out: Path) -> Path:
             f"{out}: cannot be made ({error.strerror}); choose another --out"
         ) from error
     return out
-
-
-def _engine(name: str, options: EngineOptions) -> Engine:
-    if name not in ENGINES:
-        raise PastaError(f"no engine '{name}'.{did_you_mean(name, ENGINES)}")
-    engine = ENGINES[name](options)
-    if options.timings is not None and not isinstance(engine, DaskEngine):
-        raise PastaError("--timings needs workers with CPUs; add --engine dask, or leave it out")
-    return engine
 
 
 def _sources(
@@ -353,7 +368,7 @@ def import_files(
     """
     from pasta.collect.importing import import_trace
 
-    try:
+    with naming_files(out):
         imported = import_trace(
             files,
             out,
@@ -363,8 +378,6 @@ def import_files(
             align=align,
             progress=progress,
         )
-    except OSError as error:
-        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     report = run("summary", out)
     report.notes += imported.warnings
     if imported.aligned is not None:
@@ -389,10 +402,8 @@ def align(trace: TraceLike, out: str | Path) -> Report:
     from pasta.trace_align import align_trace
 
     opened = _as_trace(trace)
-    try:
+    with naming_files(out):
         aligned = align_trace(opened, Path(out))
-    except OSError as error:
-        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     return Report(
         tool="align",
         about="How far the clocks of ranks are apart, as the ends of their collectives tell.",
@@ -422,10 +433,8 @@ def join(timeline: TraceLike, memory: TraceLike, out: str | Path) -> Joined:
     """
     from pasta.trace_join import join_traces
 
-    try:
+    with naming_files(out):
         return join_traces(_as_trace(timeline), _as_trace(memory), Path(out))
-    except OSError as error:
-        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
 
 
 def merge(traces: Sequence[TraceLike], out: str | Path, *, renumber: bool = False) -> Combined:
@@ -442,13 +451,23 @@ def merge(traces: Sequence[TraceLike], out: str | Path, *, renumber: bool = Fals
     from pasta.tools.checks.clocks import clock_warnings
     from pasta.trace_combine import combine_traces
 
-    try:
+    with naming_files(out):
         merged = combine_traces(
             [_as_trace(given) for given in traces], Path(out), renumber=renumber
         )
-    except OSError as error:
-        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
     return replace(merged, notes=clock_warnings(Trace.open(merged.path)))
+
+
+def pack_sources(trace: str | Path, *, below: Sequence[str | Path] = ()) -> Packed:
+    """Add the source files that frames name to a trace, where it was recorded, or those `below` folders.
+
+    Raises:
+        TraceError: the trace has no frames, has sources already, or is of another machine.
+    """
+    from pasta.trace_sources import pack_sources as pack
+
+    with naming_files(trace):
+        return pack(Trace.open(trace), below=[Path(folder) for folder in below])
 
 
 def export(trace: TraceLike, to: str, out: str | Path) -> Exported:
@@ -468,10 +487,8 @@ def export(trace: TraceLike, to: str, out: str | Path) -> Exported:
     from pasta.exports.exporter import EXPORTERS
 
     write = EXPORTERS.get(to)
-    try:
+    with naming_files(out):
         return write(_as_trace(trace), str(out))
-    except OSError as error:
-        raise PastaError(f"{error.filename or out}: {error.strerror or error}") from error
 
 
 def sql(trace: TraceLike, query: str) -> pl.DataFrame:
@@ -481,18 +498,3 @@ def sql(trace: TraceLike, query: str) -> pl.DataFrame:
         PastaError: the query is wrong.
     """
     return query_trace(_as_trace(trace), query)
-
-
-def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:
-    """Say where an engine would run each stage, or decline it; the CPU takes everything."""
-    if engine == "dask":
-        from pasta.pipeline.placement import describe
-
-        return describe(graph, wanted_nodes(config, outputs=True))
-    if engine == "gpu":
-        from pasta.pipeline.engines.gpu_check import graph_problems
-
-        return graph_problems(graph)
-    if engine in ENGINES:
-        return []
-    raise PastaError(f"no engine '{engine}'.{did_you_mean(engine, ENGINES)}")

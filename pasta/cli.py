@@ -22,10 +22,13 @@ from pasta.cli_collect import (
     record,
     with_collect_options,
 )
+from pasta.cli_experiment import experiment
+from pasta.cli_include import include
 from pasta.cli_new import new
 from pasta.cli_options import pairs
 from pasta.cli_regress import regress
 from pasta.cli_report import FORMATS, print_report, report_command
+from pasta.cli_system import system
 from pasta.cli_trace import trace
 from pasta.errors import PastaError
 
@@ -57,9 +60,12 @@ def cli(*, debug: bool) -> None:
 
 cli.add_command(collect)
 cli.add_command(control)
+cli.add_command(experiment)
+cli.add_command(include)
 cli.add_command(new)
 cli.add_command(regress)
 cli.add_command(report_command)
+cli.add_command(system)
 cli.add_command(trace)
 
 
@@ -190,13 +196,18 @@ def _run_command(
     """Collect what the tool needs from one execution of a command, then run the tool on it."""
     from pasta import api
     from pasta.collect.collectors import parse_with
+    from pasta.collect.ladder import those_that_work
 
     if "--" not in sys.argv:
         raise PastaError(f"unexpected '{command[0]}'; a program to run stands after --")
     if traces or runs:
         raise PastaError("--trace and --run name recorded traces; leave them out with a command")
     parameters = pairs(settings, "--set")
-    chosen = parse_with(collectors) or api.collectors_of(config, parameters)
+    chosen, left_out = parse_with(collectors), list[str]()
+    if not chosen:
+        chosen, left_out = those_that_work(api.collectors_of(config, parameters), command[0])
+    for reason in left_out:
+        _complain(f"recorded without what does not work here: {reason}")
     trace = new_folder(config) if out is None else out / "trace"
     live = api.live_graph(config, parameters)
     recorded = record(command, trace, chosen, selected, live)
@@ -225,6 +236,7 @@ def _run_command(
 def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str) -> None:
     """Check tools on empty tables: unknown stages, wrong arguments, missing columns."""
     from pasta import api
+    from pasta.pipeline.engines.choice import engine_problems
 
     failures = []
     for config in configs:
@@ -235,7 +247,7 @@ def pipeline_check(configs: Sequence[str], settings: Sequence[str], engine: str)
             _complain(str(error))
             continue
         click.echo(f"{config}: ok, {len(graph.nodes)} stages")
-        for problem in api.engine_problems(tool, graph, engine):
+        for problem in engine_problems(tool, graph, engine):
             click.echo(f"  {problem}")
     if failures:
         raise PastaError(f"{len(failures)} of {len(configs)} tools are wrong")

@@ -54,7 +54,7 @@ def regress(thresholds: Path, runs: Sequence[str], engine: str) -> None:
             engine=engine,
             **{**asked.parameters, "top": ALL_ROWS},
         )
-        outcomes = judge(asked.thresholds, report.tables)
+        outcomes = judge(asked.thresholds, report.tables, report.facts)
     except ConfigError as error:
         raise error.within(f"{thresholds}: ") from error
     for outcome in outcomes:

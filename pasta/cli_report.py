@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pasta.allocator import keep_little
+from pasta.cli_options import pairs
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pasta.tools.html import Page
     from pasta.tools.report import Report
 
 PLAIN_WIDTH = 120
@@ -26,9 +29,13 @@ FORMATS = click.Choice(["text", "json", "html"])
 def print_report(report: Report, form: str, out: Path | None = None) -> None:
     """Print a report, or write it as `TOOL.html` into `out` and say where."""
     if form == "html":
-        page = (out or Path()) / f"{report.tool}.html"
-        write_page([report], page, title=report.tool)
-        click.echo(str(page))
+        from pasta.tools.html import Page
+
+        page = Page([report.tool])
+        page.add(report)
+        path = (out or Path()) / f"{report.tool}.html"
+        write_page(page, path, title=report.tool)
+        click.echo(str(path))
     elif form == "json":
         from pasta.tools.json import render_json
 
@@ -39,18 +46,18 @@ def print_report(report: Report, form: str, out: Path | None = None) -> None:
         print_report(report, console())
 
 
-def write_page(reports: Sequence[Report], page: Path, *, title: str) -> None:
-    """Write reports as one HTML file, under a temporary name until it is complete."""
-    from pasta.tools.html import made_by, render_page
+def write_page(page: Page, path: Path, *, title: str) -> None:
+    """Write a page into one HTML file, under a temporary name until it is complete."""
+    from pasta.tools.html import made_by
 
-    text = render_page(reports, title=title, made=made_by(shlex.join(["pasta", *sys.argv[1:]])))
-    temporary = page.with_name(f".{page.name}")
+    text = page.render(title=title, made=made_by(shlex.join(["pasta", *sys.argv[1:]])))
+    temporary = path.with_name(f".{path.name}")
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
-        temporary.rename(page)
+        temporary.rename(path)
     except OSError as error:
-        raise PastaError(f"{page}: cannot be written ({error.strerror})") from error
+        raise PastaError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def console() -> Console:
@@ -68,17 +75,37 @@ def console() -> Console:
 
 
 @click.command("report")
-@click.argument("traces", nargs=-1, required=True, metavar="DIR|FILE...")
+@click.argument("traces", nargs=-1, metavar="[DIR|FILE...]")
+@click.option(
+    "--run", "runs", multiple=True, metavar="NAME=DIR", help="A trace with a name of its own."
+)
+@click.option(
+    "--tools",
+    multiple=True,
+    metavar="TOOL",
+    help="A tool, or a folder of tools as xsp, instead of all tools in no folder.",
+)
 @click.option(
     "-o", "--out", required=True, type=click.Path(path_type=Path), help="The page, as report.html."
 )
 @click.option("--engine", default="auto", show_default=True, help="auto, cpu, gpu or dask.")
-def report_command(traces: Sequence[str], out: Path, engine: str) -> None:
+def report_command(
+    traces: Sequence[str], runs: Sequence[str], tools: Sequence[str], out: Path, engine: str
+) -> None:
     """Run every shipped tool that the traces can feed, and write one HTML page of all."""
+    keep_little()
     from pasta import api
+    from pasta.tools.html import Page
 
-    reports, left_out = api.report(list(traces), engine=engine)
-    write_page(reports, out, title=", ".join(Path(trace).name for trace in traces))
-    for tool, why in left_out.items():
+    named = pairs(runs, "--run")
+    if not (traces or named):
+        raise PastaError("name a trace, or several")
+    reports = api.reports(list(traces), runs=named, tools=tools, engine=engine)
+    page = Page(reports.tools)
+    for tool, report in reports.made:
+        page.add(report, tool)
+        del report  # its rows are not to lie beside those of the next tool
+    write_page(page, out, title=", ".join([*named, *(Path(trace).name for trace in traces)]))
+    for tool, why in reports.left_out.items():
         click.echo(f"{tool}: left out, {why}")
-    click.echo(f"{out}: {len(reports)} tools")
+    click.echo(f"{out}: {len(reports.tools)} tools")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 LONGEST_SHOWN = 80
 """Of a value in a message, in characters."""
@@ -63,6 +65,21 @@ class EngineError(PastaError):
     """An engine failed to run a graph."""
 
     exit_code = 1
+
+
+@contextlib.contextmanager
+def naming_files(path: str | Path) -> Iterator[None]:
+    """Say in one line which file the system refuses; `path` where it names none.
+
+    Raises:
+        PastaError: a file cannot be read or written.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise PastaError(f"{error.filename or path}: {error.strerror or error}") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

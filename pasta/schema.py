@@ -91,6 +91,32 @@ _PROCESS = Table(
     ),
 )
 
+_NODE = Table(
+    "node",
+    "one device of one host of the system that a run was on",
+    (
+        RANK,
+        PID,
+        _c("entity", TEXT, "the host, as the system's graph calls it"),
+        _c("name", TEXT, "the device, as `entity/node`"),
+        _c("kind", TEXT, "`cpu`, `gpu`, `nic` or another"),
+        _c("model", TEXT, "what its maker calls it; empty: unknown"),
+        DEVICE,
+        _c("cores", INTEGERS, "cores of the host that it has"),
+        _c("memory_bytes", I64, "its memory; null: unknown or none", "bytes"),
+        _c("collectors", TEXTS, "what watched it"),
+        _c("links", TEXTS, "the devices that it is connected with, as `entity/node`"),
+        _c("link_kinds", TEXTS, "of each connection; empty: unknown"),
+        _c(
+            "link_bandwidths",
+            INTEGERS,
+            "of each connection in one direction; 0: unknown",
+            "bytes/s",
+        ),
+        _c("facts", TEXTS, "what else is known of it, each as `name: value`"),
+    ),
+)
+
 _THREAD = Table(
     "thread",
     "one host thread",
@@ -384,9 +410,15 @@ _SAMPLE = Table(
         TID,
         TS,
         DUR,
-        _c("kind", TEXT, "`on_cpu`, `off_cpu`, ..."),
+        _c("kind", TEXT, "`on_cpu`, `off_cpu`, ...; else the name of the event or probe"),
+        _c(
+            "state",
+            TEXT,
+            "of `off_cpu`, why: `sleeping`, `uninterruptible`, `preempted` (it could have run on),"
+            " `stopped`, ...; null: unknown",
+        ),
         STACK,
-        _c("weight", F64, "what the sample stands for, in the unit of its kind"),
+        _c("weight", F64, "ns of kinds `on_cpu` and `off_cpu`, else how many of the kind"),
     ),
 )
 
@@ -403,6 +435,19 @@ _FRAME = Table(
         _c("line", I32, "line; 0: unknown"),
         _c("language", TEXT, "`python`, `c++`, ..."),
         _c("library", TEXT, "shared library or module; empty: unknown"),
+    ),
+)
+
+_SOURCE = Table(
+    "source",
+    "one line of a source file that frames name, packed where the trace was recorded",
+    (
+        RANK,
+        PID,
+        _c("file", TEXT, "the file as `frame.file` has it"),
+        _c("line", I32, "line, from 1 on"),
+        _c("text", TEXT, "the line without its end, tabs as spaces"),
+        _c("sha256", TEXT, "hash of the whole file"),
     ),
 )
 
@@ -424,6 +469,7 @@ TABLES: dict[str, Table] = {
     for table in (
         _PROCESS,
         _THREAD,
+        _NODE,
         _DEVICE,
         _SPAN,
         _CALL,
@@ -438,49 +484,11 @@ TABLES: dict[str, Table] = {
         _METRIC,
         _SAMPLE,
         _FRAME,
+        _SOURCE,
         _LOSS,
     )
 }
 """Every table by name, in the order in which `pasta trace info` lists them."""
-
-_TIMELINE = (
-    "pasta collect --with torch:timeline or --with cuda, or a file of PyTorch's profiler, Nsight"
-    " Systems, rocprofv3 or another recorder of devices (pasta import FILE)"
-)
-_RECORDER = "pasta collect --with torch"
-
-FILLED_BY: dict[str, str] = {
-    "call": _TIMELINE,
-    "kernel": _TIMELINE,
-    "copy": _TIMELINE,
-    "sync": _TIMELINE,
-    "collective": _TIMELINE,
-    "device": _TIMELINE,
-    "span": f"{_RECORDER} or a file of PyTorch's profiler or another (pasta import FILE)",
-    "memory": (
-        f"{_RECORDER} or --with cuda.memory, or a PyTorch memory snapshot or a profiler trace with"
-        " profile_memory=True (pasta import FILE)"
-    ),
-    "touch": (
-        f"{_RECORDER}:touch (operators) or --with cuda.memory (kernels), or a PyTorch execution trace"
-        " with its profiler trace (pasta import FILE FILE)"
-    ),
-    "process": "every collector and importer",
-    "thread": "every collector and importer",
-    "frame": (
-        f"{_RECORDER} --stacks or --with cuda --stacks, or a PyTorch profiler trace with call stacks"
-        " (pasta import FILE)"
-    ),
-    "loss": "every collector and importer that lost something",
-    "access": "pasta collect --with cuda.memory:access, or NVBit's memory traces (pasta import FILE)",
-    "event": "pasta collect --with cuda.memory --events",
-    "metric": (
-        "pasta collect --with cuda.counters (launches) or --with nvml (devices over time),"
-        " or raw pages of Nsight Compute (pasta import FILE.csv)"
-    ),
-    "sample": "Linux perf, py-spy, speedscope or collapsed stacks (pasta import FILE)",
-}
-"""Table -> what fills it, for the message when a tool needs a table that a trace lacks."""
 
 
 @cache

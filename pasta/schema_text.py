@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pasta.errors import PastaError, did_you_mean
-from pasta.schema import FILLED_BY, SCHEMA_VERSION, TABLES, Table
+from pasta.schema import SCHEMA_VERSION, TABLES, Table
+from pasta.schema_sources import FILLED_BY
 
 
 def schema_markdown(tables: Sequence[str] = ()) -> str:

@@ -53,13 +53,20 @@ class _Origin:
     shift: int = 0
 
 
-def combine_traces(traces: Sequence[Trace], out: Path, *, renumber: bool = False) -> Combined:
+def combine_traces(
+    traces: Sequence[Trace],
+    out: Path,
+    *,
+    renumber: bool = False,
+    info: Mapping[str, Any] | None = None,
+) -> Combined:
     """Make one trace of several.
 
     Args:
         traces: traces on one clock, whose processes differ in rank or pid.
         out: folder of the new trace; absent or empty.
         renumber: number the ranks anew, in the order of the traces, instead of keeping them.
+        info: what `trace.json` says beside what it says of any such trace.
 
     Raises:
         TraceError: two traces have a process in common, or `out` holds something.
@@ -68,7 +75,8 @@ def combine_traces(traces: Sequence[Trace], out: Path, *, renumber: bool = False
     numbers = _numbered(processes) if renumber else [{rank: rank for rank in p} for p in processes]
     if not renumber:
         _check_apart(traces, processes)
-    writer = TraceWriter(out, _info(traces, numbers), beside=[trace.path for trace in traces])
+    told = {**_info(traces, numbers), **(info or {})}
+    writer = TraceWriter(out, told, beside=[trace.path for trace in traces])
     origins: dict[int, list[_Origin]] = {}
     for trace, becomes in zip(traces, numbers, strict=True):
         for rank, number in becomes.items():
@@ -158,6 +166,9 @@ def _info(traces: Sequence[Trace], numbers: Sequence[dict[int, int]]) -> dict[st
         for name, value in first.items()
         if name in ("command", "clock") and all(t.info.get(name) == value for t in traces)
     }
+    for trace in traces:
+        if serialized := trace.info.get("serialized"):
+            alike["serialized"] = serialized  # one such run is enough to make times of all doubtful
     collectors = [given for trace in traces for given in trace.info.get("collectors", [])]
     distinct = [given for place, given in enumerate(collectors) if given not in collectors[:place]]
     ranks = sorted({number for becomes in numbers for number in becomes.values()})

@@ -24,6 +24,8 @@ from pasta.trace_parts import LATEST, Part, known_times, open_part, parquet_writ
 ROW_GROUP_ROWS = 1 << 17
 FILE_ROWS = 1 << 20
 SLICE_ROWS = 1 << 16
+SLICE_BYTES = 1 << 24
+"""Of rows with long texts fewer make a slice, of which several are in memory at once."""
 _SAMPLE_ROWS = 128
 _HELD_BYTES = 1 << 25
 _EARLIEST = -(1 << 63)
@@ -130,20 +132,26 @@ def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
 
 
 def _slices(parts: Sequence[Part], table: str) -> Iterator[pl.DataFrame]:
-    """Yield about `SLICE_ROWS` rows at a time, in order of `ts` where the table has it."""
+    """Yield about `SLICE_ROWS` rows at a time, in order of `ts` where the table has it.
+
+    Rows without a time come last.
+    """
     if "ts" not in TABLES[table].schema.names:
         for part in parts:
             for batch in range(part.batches):
                 yield from _frame(part.read(batch)).iter_slices(SLICE_ROWS)
         return
     batches = _Batches(parts)
-    cuts = batches.cuts()
-    for low, high in zip([_EARLIEST, *cuts], [*cuts, None], strict=True):
+    slice_rows = batches.slice_rows()
+    cuts = batches.cuts(slice_rows)
+    for low, high in zip([_EARLIEST, *cuts], [*cuts, LATEST], strict=True):
         pieces = batches.between(low, high)
         if pieces:
             frame = _frame(pa.concat_tables(pieces))
             in_order = frame["ts"].is_sorted(nulls_last=True)
             yield frame if in_order else frame.sort("ts", nulls_last=True, maintain_order=True)
+    for rows in batches.without_time():
+        yield from _frame(rows).iter_slices(slice_rows)
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:
@@ -165,33 +173,43 @@ class _Batches:
             self._rows += len(times)
             self._first.append(int(times[0]))
             self._last.append(int(times[-1]))
-            self._samples.append(times[times < LATEST][::_SAMPLE_ROWS])
+            self._samples.append(times[times < LATEST][::_SAMPLE_ROWS].copy())
         self._read: OrderedDict[int, pa.Table] = OrderedDict()
 
-    def cuts(self) -> list[int]:
-        """Return times between which about `SLICE_ROWS` rows lie."""
+    def slice_rows(self) -> int:
+        """Return how many rows make a slice, by the size of those of the first batch."""
+        first = self._batch(0)
+        row_bytes = max(1, first.nbytes // max(1, first.num_rows))
+        return max(1, min(SLICE_ROWS, SLICE_BYTES // row_bytes))
+
+    def cuts(self, slice_rows: int) -> list[int]:
+        """Return times between which about `slice_rows` rows lie."""
         times = np.sort(np.concatenate(self._samples))
-        count = min(-(-self._rows // SLICE_ROWS), len(times) + 1)
+        count = min(-(-self._rows // slice_rows), len(times) + 1)
         return [int(time) for time in np.unique(times[np.arange(1, count) * len(times) // count])]
 
-    def between(self, low: int, high: int | None) -> list[pa.Table]:
-        """Return the rows from `low` to before `high`, by batch; `None`: all that follow.
-
-        `low` is never less than the last `high`.
-        """
+    def between(self, low: int, high: int) -> list[pa.Table]:
+        """Return the rows from `low` to before `high`, by batch; `low` is never less than the last `high`."""
         for place in [place for place in self._read if self._last[place] < low]:
             del self._read[place]
         pieces = []
         for place, (first, last) in enumerate(zip(self._first, self._last, strict=True)):
-            if last < low or (high is not None and first >= high):
+            if last < low or first >= high:
                 continue
             rows = self._batch(place)
             times = known_times(rows.column("ts"))
-            start = int(np.searchsorted(times, low))
-            stop = len(times) if high is None else int(np.searchsorted(times, high))
+            start, stop = map(int, np.searchsorted(times, [low, high]))
             if start < stop:
                 pieces.append(rows.slice(start, stop - start))
         return pieces
+
+    def without_time(self) -> Iterator[pa.Table]:
+        """Yield the rows of each batch that have no time."""
+        for place, last in enumerate(self._last):
+            if last == LATEST:
+                rows = self._batch(place)
+                times = known_times(rows.column("ts"))
+                yield rows.slice(int(np.searchsorted(times, LATEST)))
 
     def _batch(self, place: int) -> pa.Table:
         rows = self._read.pop(place, None)

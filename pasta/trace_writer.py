@@ -31,6 +31,7 @@ from pasta.trace_merge import (
     revise,
 )
 from pasta.trace_parts import PartSink, create_part, part_files, part_name, sorted_batch
+from pasta.trace_state import COMPLETE, this_process
 
 BATCH_ROWS = 1 << 15
 BATCH_BYTES = 1 << 22
@@ -44,7 +45,25 @@ def new_manifest(info: Mapping[str, Any]) -> dict[str, Any]:
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "state": "recording",
         **info,
+        "recorder": this_process(),
     }
+
+
+def write_manifest(path: Path, info: Mapping[str, Any]) -> None:
+    """Write the `trace.json` of the trace in `path`, which others read before or after."""
+    temporary = path / f".{MANIFEST}"
+    temporary.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+    temporary.rename(path / MANIFEST)
+
+
+def flatten(path: Path, rank: int) -> None:
+    """Move the tables of a trace's only rank to the trace's root."""
+    folder = path / RANK_FOLDER.format(rank)
+    if not folder.exists():
+        return
+    for table in folder.iterdir():
+        table.rename(path / table.name)
+    folder.rmdir()
 
 
 class TraceWriter:
@@ -63,7 +82,7 @@ class TraceWriter:
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._info = new_manifest(info)
-        self._write_manifest()
+        write_manifest(path, self._info)
 
     def part(self, rank: int | None = None, *, file_seconds: float | None = None) -> PartWriter:
         """Return a writer for one rank's tables; `None` where the run has one process."""
@@ -72,13 +91,8 @@ class TraceWriter:
 
     def finish(self, **info: Any) -> None:
         """Mark the trace complete and add what is known only now, as `ended="exit 0"`."""
-        self._info.update(info, state="complete")
-        self._write_manifest()
-
-    def _write_manifest(self) -> None:
-        temporary = self.path / f".{MANIFEST}"
-        temporary.write_text(json.dumps(self._info, indent=2) + "\n", encoding="utf-8")
-        temporary.rename(self.path / MANIFEST)
+        self._info.update(info, state=COMPLETE)
+        write_manifest(self.path, self._info)
 
 
 def _is_free(path: Path, beside: Collection[Path]) -> bool:
@@ -119,6 +133,10 @@ class PartWriter:
             for file in part_files(folder / table):
                 self._file(table).adopt(file)
             self.rows[table] = self.rows.get(table, 0) + count
+
+    def resume(self, table: str) -> None:
+        """Go on after the closed parts of a table that a writer left in the folder."""
+        self._file(table).resume()
 
     def _file(self, table: str) -> _RollingFile:
         if table not in self._open:
@@ -243,6 +261,9 @@ class _RollingFile:
         self.close()
         file.rename((self._folder / self._name).with_suffix(file.suffix))
         self._files += 1
+
+    def resume(self) -> None:
+        self._files = len(part_files(self._folder))
 
     @property
     def _name(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import pasta
 from pasta import api
-from pasta.errors import ConfigError, PastaError, TraceError
+from pasta.errors import CollectError, ConfigError, PastaError, TraceError
 from tests.copies import run_python
 
 PACKAGE = Path(pasta.__file__).parent
@@ -149,3 +149,13 @@ def failure(folder: Path, code: str) -> str:
 def test_a_tool_says_what_is_collected_for_it():
     assert api.collectors_of("hot_memory") == {"cuda.memory": "counts", "torch": "operators"}
     assert api.collectors_of("memory_timeline") == {"torch": "operators"}
+
+
+@pytest.mark.parametrize("tool", ["flame", "samples", "source", "threads", "host_bound"])
+def test_tools_of_the_host_side_record_samples(tool):
+    assert api.collectors_of(tool)["cpu"] == "best"
+
+
+def test_a_tool_that_reads_what_nobody_records_says_what_to_do():
+    with pytest.raises(CollectError, match=r"'cpu_roofline' .*pasta import FILE"):
+        api.collectors_of("cpu_roofline")

@@ -57,6 +57,8 @@ FORBIDDEN = {
     "collect": ["pasta.pipeline", "pasta.exports", "pasta.tools", "pasta.api", "pasta.cli"],
     "pipeline": ["pasta.collect", "pasta.exports", "pasta.tools", "pasta.api", "pasta.cli"],
     "tools": ["pasta.collect", "pasta.pipeline.engines", "pasta.api", "pasta.cli"],
+    "experiment": ["pasta.pipeline.engines", "pasta.api", "pasta.cli"],
+    "system": ["pasta.pipeline.engines", "pasta.exports", "pasta.tools", "pasta.api", "pasta.cli"],
     "api": ["pasta.cli"],
 }
 
@@ -94,9 +96,11 @@ def test_only_the_command_line_prints_or_exits():
         if room(path) in (
             "cli",
             "cli_collect",
+            "cli_experiment",
             "cli_new",
             "cli_regress",
             "cli_report",
+            "cli_system",
             "cli_trace",
         ):
             continue

@@ -289,6 +289,11 @@ def asked(*arguments: str) -> str:
     return done.stdout
 
 
+def told(pid: str) -> dict[str, str]:
+    """Return what `pasta control PID status` says."""
+    return dict(line.split(": ", 1) for line in asked(pid, "status").splitlines())
+
+
 def test_a_running_program_is_told_to_record_and_to_stop(out):
     source = WRITTEN + (
         "print(os.getpid(), flush=True)\n"
@@ -316,7 +321,11 @@ def test_a_running_program_is_told_to_record_and_to_stop(out):
         assert "2 steps" in asked(pid, "start", "--steps", "2")
         run("on again")
         run("off over")
-        status = dict(line.split(": ", 1) for line in asked(pid, "status").splitlines())
+        status = told(pid)
+        until = time.monotonic() + 30
+        while status["processes"] == "0" and time.monotonic() < until:  # it is written each second
+            time.sleep(0.1)
+            status = told(pid)
         pasta.stdin.close()
         errors = pasta.stderr.read()
     assert pasta.returncode == 0, errors
@@ -340,6 +349,7 @@ NOTHING_SELECTED = {
     "match": None,
     "max_bytes": None,
     "idle": False,
+    "serialize": False,
     "stacks": False,
     "cycle_seconds": None,
     "counters": None,
@@ -351,11 +361,20 @@ NOTHING_SELECTED = {
     "blocks": "",
     "records": "written",
     "all_spaces": False,
+    "no_tensor_loads": False,
     "instructions": False,
     "events": False,
     "within": "",
     "serial": False,
     "device_memory": None,
+    "frequency": 99,
+    "sampled_events": (),
+    "python_frames": False,
+    "native": False,
+    "gil": False,
+    "idle_threads": False,
+    "probes": (),
+    "slow_probes": False,
 }
 
 

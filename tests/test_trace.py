@@ -93,18 +93,34 @@ def test_sorting_in_slices_is_a_stable_sort(tmp_path_factory, batches, slice_row
     assert part.rows.get("span", 0) == len(rows)
 
 
-def test_slices_are_bounded(tmp_path, monkeypatch):
+@pytest.mark.parametrize("without_time", [0, 9_000, 20_000])
+def test_slices_are_bounded(tmp_path, monkeypatch, without_time):
     monkeypatch.setattr(trace_merge, "SLICE_ROWS", 1000)
     monkeypatch.setattr(trace_writer, "BATCH_ROWS", 500)
     monkeypatch.setattr(trace_merge, "_SAMPLE_ROWS", 4)
     part = PartWriter(tmp_path)
-    times = np.random.default_rng(1).permutation(20_000)
+    known = np.random.default_rng(1).permutation(20_000).tolist()
+    times = [None if time < without_time else time for time in known]
     for start in range(0, 20_000, 700):
         part.append("span", spans(times[start : start + 700]))
     heights = []
     part.finish({"span": lambda frame: heights.append(frame.height) or frame})
     assert sum(heights) == 20_000
     assert max(heights) <= 2000
+
+
+def test_slices_of_rows_with_long_texts_are_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace_merge, "SLICE_BYTES", 100_000)
+    monkeypatch.setattr(trace_writer, "BATCH_ROWS", 500)
+    monkeypatch.setattr(trace_merge, "_SAMPLE_ROWS", 4)
+    part = PartWriter(tmp_path)
+    for start in range(0, 5000, 500):
+        times = list(range(start, start + 500))
+        part.append("span", spans(times).set_column(1, "name", pa.array(["n" * 1000] * 500)))
+    sizes = []
+    part.finish({"span": lambda frame: sizes.append(frame.estimated_size()) or frame})
+    assert max(sizes) <= 200_000
+    assert len(sizes) < 200
 
 
 def test_a_transform_may_drop_rows_and_tables(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from benchmarks.generate import Generator, Size, Template
 from pasta import api
 from pasta.cli import cli
 from pasta.errors import TraceError
+from pasta.testing import write_trace
 from pasta.tools.shipped import SHIPPED_TRACE
 from pasta.trace import RANK_FOLDER, Trace
 
@@ -160,3 +162,15 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         peaks.append(int(subprocess.run(command, capture_output=True, check=True).stdout))
     assert Trace.open(tmp_path / "m800000").rows("kernel") >= 1_600_000
     assert peaks[1] < 2.5 * peaks[0]
+
+
+def test_a_serialised_run_among_others_is_said(tmp_path):
+    for number in range(2):
+        span = {"rank": number, "span_id": 1, "tid": 1, "level": "step", "ts": 0, "dur": 5}
+        write_trace(tmp_path / str(number), span=[span])
+    manifest = tmp_path / "1" / "trace.json"
+    told = json.loads(manifest.read_text()) | {"serialized": {"OMP_NUM_THREADS": "1"}}
+    manifest.write_text(json.dumps(told))
+    api.merge([tmp_path / "0", tmp_path / "1"], tmp_path / "both")
+    notes = pasta.run("stack_levels", trace=tmp_path / "both").notes
+    assert any("both was recorded with --serialize" in note for note in notes)

@@ -58,7 +58,7 @@ def test_circles_and_explosions_of_includes_end(tmp_path):
         include = f"include: {{a: n{level + 1}.yaml, b: n{level + 1}.yaml}}\n" if level < 13 else ""
         text = HEAD.replace("tool: t", f"tool: n{level}") + include + stage
         write(tmp_path, text, f"n{level}.yaml")
-    with pytest.raises(ConfigError, match=r"includes go deeper than 8|more than 1000 stages"):
+    with pytest.raises(ConfigError, match=r"includes go deeper than \d+|more than 1000 stages"):
         api.check(str(tmp_path / "n0.yaml"))
 
 

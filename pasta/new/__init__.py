@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasta.errors import PastaError
+from pasta.errors import PastaError, naming_files
 from pasta.new.layout import Layout, layout_of
 from pasta.tools.units import printable
 
@@ -56,13 +56,11 @@ def make(kind: str, name: str, folder: Path) -> Made:
         if path.exists():
             raise PastaError(f"{path} is there already; choose another name, or remove it yourself")
     values = _values(name, layout)
-    try:
+    with naming_files(folder):
         for template, path in layout.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
                 file.write(_filled(template, values))
-    except OSError as error:
-        raise PastaError(f"{error.filename or folder}: {error.strerror or error}") from error
     return Made(list(layout.files.values()), layout.hints)
 
 

@@ -24,7 +24,7 @@ _NO_SPANS = (
     "spans of the memory run are left out, since calls are the timeline run's; record spans in the"
     " timeline run too, as with torch:operators"
 )
-_OF_A_WRITER = ("schema_version", "pasta_version", "created", "state", "spent")
+_OF_A_WRITER = ("schema_version", "pasta_version", "created", "state", "recorder", "spent")
 
 
 @dataclass(frozen=True)
