@@ -65,9 +65,25 @@ class NvtxRanges {
     enum : int32_t { CORE = 1, CORE2 = 5, TEXT = 1, REGISTERED = 3 };
     enum : uint32_t { PUSH_EX = 8, PUSH_TEXT = 9, POP = 11, DOMAIN_PUSH = 4, DOMAIN_POP = 5, REGISTER_STRING = 10 };
 
+    /* Not among the thread's objects: libraries end ranges, and begin more, after those have gone. */
+    static inline thread_local std::vector<NvtxRange> *of_thread = nullptr;
+
+    /* Lets nothing remain of a thread that has no range open when it ends. */
+    struct AtThreadEnd {
+        ~AtThreadEnd() {
+            if (!of_thread->empty()) return;
+            delete of_thread;
+            of_thread = nullptr;
+        }
+    };
+
     static std::vector<NvtxRange> &stack() {
-        static thread_local std::vector<NvtxRange> ranges;
-        return ranges;
+        if (!of_thread) {
+            of_thread = new std::vector<NvtxRange>;
+            static thread_local AtThreadEnd at_end;
+            (void)at_end;
+        }
+        return *of_thread;
     }
 
     static int push(const char *name) {

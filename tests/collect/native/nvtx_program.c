@@ -2,6 +2,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static nvtxEventAttributes_t named(int type, nvtxMessageValue_t message) {
     nvtxEventAttributes_t attributes = {0};
@@ -12,7 +13,14 @@ static nvtxEventAttributes_t named(int type, nvtxMessageValue_t message) {
     return attributes;
 }
 
+static void end_late(void) {
+    nvtxRangePop();
+    nvtxRangePushA("after the end");
+    nvtxRangePop();
+}
+
 int main(void) {
+    atexit(end_late);
     nvtxDomainHandle_t domain = nvtxDomainCreateA("library");
     nvtxMessageValue_t text = {.ascii = "with attributes"}, wide = {.unicode = L"wide"};
     nvtxMessageValue_t registered = {.registered = nvtxDomainRegisterStringA(domain, "registered")};
@@ -28,5 +36,6 @@ int main(void) {
     nvtxDomainRangePop(domain);
     nvtxRangePop();
     nvtxRangePop();
+    nvtxRangePushA("until the end");
     return 0;
 }

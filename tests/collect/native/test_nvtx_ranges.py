@@ -21,6 +21,8 @@ depth 2
 registered in 2 since 7
 with attributes in 1 since 7
 outer in 0 since 7
+until the end in 0 since 7
+after the end in 0 since 7
 """
 
 
