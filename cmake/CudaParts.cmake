@@ -18,7 +18,7 @@ function(pasta_find_headers folders missing)
     string(MAKE_C_IDENTIFIER "PASTA_FOLDER_OF_${header}" folder)
     if(header MATCHES "^sanitizer")
       set(roots ${PASTA_CUDA_PACKAGES} ${PASTA_CUDA_TOOLKITS})
-      set(parts compute-sanitizer/include extras/compute-sanitizer/include lib/compute-sanitizer/include)
+      set(parts compute-sanitizer/include extras/compute-sanitizer/include lib/compute-sanitizer/include include)
     else()
       set(roots ${PASTA_CUDA_TOOLKITS} ${PASTA_CUDA_PACKAGES})
       set(parts include targets/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux/include targets/sbsa-linux/include

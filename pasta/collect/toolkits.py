@@ -23,6 +23,8 @@ _LIBRARIES = (
     f"lib/{platform.machine()}-linux-gnu",
 )
 _SANITIZER = ("compute-sanitizer", "extras/compute-sanitizer", "lib/compute-sanitizer")
+_OLDER_SANITIZER = "lib"
+"""Where packages before 13.4 have the library; their headers are in `include`."""
 _CUPTI_NAMES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 _SANITIZER_NAME = "libsanitizer-public.so"
 
@@ -47,7 +49,8 @@ def find_sanitizer() -> Path | None:
     Packages come first: they are installed for pasta, and newer ones see more instructions (TMA
     loads from 13.4 on).
     """
-    return _first_file([*packages(), *toolkits()], _SANITIZER, [_SANITIZER_NAME])
+    parts = [*_SANITIZER, _OLDER_SANITIZER]
+    return _first_file([*packages(), *toolkits()], parts, [_SANITIZER_NAME])
 
 
 def find_headers(name: str) -> Path | None:
@@ -57,7 +60,7 @@ def find_headers(name: str) -> Path | None:
         name: as in `#include`: `cuda.h`, `crt/host_defines.h`, `sanitizer.h`.
     """
     if name.startswith("sanitizer"):
-        parts = [f"{part}/include" for part in _SANITIZER]
+        parts = [*(f"{part}/include" for part in _SANITIZER), "include"]
         found = _first_file([*packages(), *toolkits()], parts, [name])
     else:
         found = _first_file([*toolkits(), *packages()], _INCLUDE, [name])

@@ -105,3 +105,10 @@ def test_headers_of_a_toolkit_that_moves_on_are_others(machine):
     put(machine / "side/cuda-13.0/include/cuda.h")
     (machine / "cuda").symlink_to(machine / "side/cuda-13.0")
     assert toolkits.find_headers("cuda.h") == machine / "side/cuda-13.0/include"
+
+
+def test_packages_of_compute_sanitizer_before_13_4(machine):
+    put(machine / "site/nvidia/cu13/lib/libsanitizer-public.so")
+    put(machine / "site/nvidia/cu13/include/sanitizer.h")
+    assert toolkits.find_sanitizer() == machine / "site/nvidia/cu13/lib/libsanitizer-public.so"
+    assert toolkits.find_headers("sanitizer.h") == machine / "site/nvidia/cu13/include"

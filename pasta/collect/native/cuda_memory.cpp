@@ -50,7 +50,7 @@ class MemoryHooks {
             return collector.has().released(static_cast<const Sanitizer_ResourceMemoryData *>(data)->address);
         case SANITIZER_CBID_RESOURCE_STREAM_DESTROY_STARTING: {
             auto *stream = static_cast<const Sanitizer_ResourceStreamData *>(data);
-            return collector.stream_ends(stream->context, stream->hStream);
+            return collector.stream_ends(stream->context, collector.sanitizer().library.handle_of_stream(data));
         }
         case SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
             return collector.context_ends(static_cast<const Sanitizer_ResourceContextData *>(data)->context);
@@ -121,6 +121,7 @@ std::string subscribe(MemoryCollector &collector) {
     Sanitizer_SubscriberHandle subscriber = nullptr;
     SanitizerResult result = call.library.subscribe(&subscriber, &MemoryHooks::called, nullptr);
     if (result != SANITIZER_SUCCESS) return "Compute Sanitizer takes no subscriber: " + call.library.reason(result);
+    call.library.ask(subscriber);
     for (auto domain : {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS})
         call("callbacks", call.library.enable_domain, 1, subscriber, domain);
     call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, SANITIZER_CBID_DRIVER_API_cuTensorMapEncodeTiled);

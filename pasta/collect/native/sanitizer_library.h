@@ -28,6 +28,7 @@ struct SanitizerLibrary {
     decltype(&sanitizerMemset) set_memory = nullptr;
     decltype(&sanitizerStreamSynchronize) synchronize = nullptr;
     decltype(&sanitizerGetStreamHandle) stream_handle = nullptr;
+    decltype(&sanitizerGetCallbackState) callback_state = nullptr;
 
     /* Load it; return why it cannot be, or nothing. */
     std::string load() {
@@ -53,7 +54,20 @@ struct SanitizerLibrary {
         find(library, "sanitizerMemset", set_memory, missing);
         find(library, "sanitizerStreamSynchronize", synchronize, missing);
         find(library, "sanitizerGetStreamHandle", stream_handle, missing);
+        find(library, "sanitizerGetCallbackState", callback_state, missing);
         return missing.empty() ? "" : "this Compute Sanitizer is too old: it has no " + missing;
+    }
+
+    /* Ask the library for what differs between versions: that of the headers need not be its own. */
+    void ask(Sanitizer_SubscriberHandle subscriber) {
+        constexpr Sanitizer_CallbackId GREEN_CONTEXT_CREATION_FINISHED = 29;
+        uint32_t enabled = 0;
+        knows_green_contexts = callback_state(&enabled, subscriber, SANITIZER_CB_DOMAIN_RESOURCE, GREEN_CONTEXT_CREATION_FINISHED) == SANITIZER_SUCCESS;
+    }
+
+    /* The handle in a Sanitizer_ResourceStreamData: behind the context, from 13.1 on its green context, and the stream. */
+    Sanitizer_StreamHandle handle_of_stream(const void *data) const {
+        return static_cast<const Sanitizer_StreamHandle *>(data)[knows_green_contexts ? 3 : 2];
     }
 
     std::string reason(SanitizerResult result) const {
@@ -63,6 +77,8 @@ struct SanitizerLibrary {
     }
 
   private:
+    bool knows_green_contexts = false;
+
     template <class Function>
     static void find(void *library, const char *name, Function &function, std::string &missing) {
         function = reinterpret_cast<Function>(dlsym(library, name));
