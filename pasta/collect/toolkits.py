@@ -47,7 +47,7 @@ def find_sanitizer() -> Path | None:
     """Return the library of Compute Sanitizer; `None`: there is none.
 
     Packages come first: they are installed for pasta, and newer ones see more instructions (TMA
-    loads from 13.4 on).
+    loads from 13.3 on).
     """
     parts = [*_SANITIZER, _OLDER_SANITIZER]
     return _first_file([*packages(), *toolkits()], parts, [_SANITIZER_NAME])

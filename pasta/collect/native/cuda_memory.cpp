@@ -21,7 +21,6 @@ class MemoryHooks {
         case SANITIZER_CB_DOMAIN_RESOURCE: return resource(*collector, id, data);
         case SANITIZER_CB_DOMAIN_LAUNCH: return launch(*collector, id, data);
         case SANITIZER_CB_DOMAIN_GRAPHS: return graph(*collector, id, data);
-        case SANITIZER_CB_DOMAIN_DRIVER_API: return tensor_map(*collector, data);
         default: return;
         }
     }
@@ -39,7 +38,7 @@ class MemoryHooks {
         case SANITIZER_CBID_RESOURCE_MODULE_LOADED:
             return collector.module_loaded(*static_cast<const Sanitizer_ResourceModuleData *>(data), patches);
         case SANITIZER_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
-            return collector.has().module_unloads(static_cast<const Sanitizer_ResourceModuleData *>(data)->module);
+            return collector.module_unloads(static_cast<const Sanitizer_ResourceModuleData *>(data)->module);
         case SANITIZER_CBID_RESOURCE_DEVICE_MEMORY_ALLOC: return allocated(collector, data, "device");
         case SANITIZER_CBID_RESOURCE_HOST_MEMORY_ALLOC: return allocated(collector, data, "pinned");
         case SANITIZER_CBID_RESOURCE_MEMORY_ALLOC_ASYNC:
@@ -86,24 +85,6 @@ class MemoryHooks {
         }
     }
 
-    static void tensor_map(MemoryCollector &collector, const void *data) {
-        auto *made = static_cast<const Sanitizer_CallbackData *>(data);
-        if (made->callbackSite != SANITIZER_API_EXIT || *static_cast<const CUresult *>(made->functionReturnValue) != CUDA_SUCCESS) return;
-        auto *asked = static_cast<const cuTensorMapEncodeTiled_params *>(made->functionParams);
-        static const uint32_t bytes_of[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
-        TensorMap map{};
-        if (asked->tensorDataType >= std::size(bytes_of) || asked->tensorRank > 5) return;
-        map.address = reinterpret_cast<uint64_t>(asked->globalAddress);
-        map.rank = asked->tensorRank;
-        map.stride[0] = bytes_of[asked->tensorDataType];
-        for (uint32_t dimension = 0; dimension < map.rank; ++dimension) {
-            map.size[dimension] = asked->globalDim[dimension];
-            map.box[dimension] = asked->boxDim[dimension];
-            if (dimension) map.stride[dimension] = asked->globalStrides[dimension - 1];
-        }
-        collector.has().tensor_map_made(*asked->tensorMap, map);
-    }
-
     /* Registered late, so that it runs before CUDA's own end. */
     static void drain_before_exit() {
         static const int registered = std::atexit(&close);
@@ -124,7 +105,6 @@ std::string subscribe(MemoryCollector &collector) {
     call.library.ask(subscriber);
     for (auto domain : {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS})
         call("callbacks", call.library.enable_domain, 1, subscriber, domain);
-    call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, SANITIZER_CBID_DRIVER_API_cuTensorMapEncodeTiled);
     return "";
 }
 
@@ -158,7 +138,7 @@ int InitializeInjection(void) {
     }
     collector = made;
     const char *told = std::getenv("PASTA_MEMORY_RECORD"); /* by a Python session, which tells again */
-    made->recording.store(told ? *told == '1' : settings.find("\"idle\": true") == std::string::npos);
+    made->record(told ? *told == '1' : settings.find("\"idle\": true") == std::string::npos);
     pthread_atfork(nullptr, nullptr, [] { MemoryHooks::forked = true; });
     std::atexit(&MemoryHooks::close); /* also where no launch is ever seen */
     NvtxRanges::clock = [] { return collector->has().clock(); };
@@ -179,6 +159,6 @@ uint64_t pasta_memory_tensor(uint64_t address, int64_t bytes, int device) {
 
 /* Watch launches from here on, or do not. */
 void pasta_memory_record(int on) {
-    if (collector) collector->recording.store(on != 0);
+    if (collector) collector->record(on != 0);
 }
 }

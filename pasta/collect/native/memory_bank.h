@@ -55,6 +55,7 @@ struct BankLayout {
     size_t leaves_at() const { return control_at() + 64; }
     size_t leaf_bytes() const { return leaf_words * 4ull; }
     size_t bytes() const { return leaves_at() + leaves * leaf_bytes(); }
+    static constexpr size_t boxes_bytes() { return BOXES * sizeof(Box); }
     size_t page_words_bytes() const { return static_cast<size_t>(slots) * pages * 4; }
     /* With tallies all must be copied. */
     size_t travels_from(uint32_t used) const { return tallies ? 0 : totals_at(used - 1); }
@@ -84,15 +85,18 @@ class Bank {
 
     bool make(Sanitizer &call, CUcontext context, const BankLayout &wanted, Sanitizer_StreamHandle stream) {
         layout = wanted;
-        void *host = nullptr, *memory = nullptr, *pages = nullptr, *own = nullptr;
+        void *host = nullptr, *memory = nullptr, *pages = nullptr, *boxes = nullptr, *own = nullptr;
         bool made = call("device memory", call.library.allocate, context, &memory, layout.bytes()) &&
                     call("device memory", call.library.allocate, context, &pages, layout.page_words_bytes()) &&
+                    call("device memory", call.library.allocate, context, &boxes, layout.boxes_bytes()) &&
                     call("device memory", call.library.allocate, context, &own, layout.slots * sizeof(Slot)) &&
                     call("pinned memory", call.library.allocate_host, context, &host, MARKS + layout.bytes()) &&
                     call("clearing", call.library.set_memory, memory, 0, layout.bytes(), stream) &&
-                    call("clearing", call.library.set_memory, pages, 0, layout.page_words_bytes(), stream);
+                    call("clearing", call.library.set_memory, pages, 0, layout.page_words_bytes(), stream) &&
+                    call("clearing", call.library.set_memory, boxes, 0, layout.boxes_bytes(), stream);
         device = static_cast<char *>(memory);
         device_pages = static_cast<uint32_t *>(pages);
+        device_boxes = static_cast<Box *>(boxes);
         device_slots = static_cast<Slot *>(own);
         marks = static_cast<volatile uint8_t *>(host);
         mirror = static_cast<char *>(host) + MARKS;
@@ -108,6 +112,7 @@ class Bank {
             slot.pages = device_pages + static_cast<size_t>(index) * layout.pages;
             slot.totals = reinterpret_cast<Totals *>(device + layout.totals_at(index));
             slot.bank = reinterpret_cast<BankControl *>(device + layout.control_at());
+            slot.boxes = device_boxes;
             slot.tallies = reinterpret_cast<Tally *>(device + layout.tallies_at());
             slot.leaves = reinterpret_cast<uint32_t *>(device + layout.leaves_at());
             slot.page_count = layout.pages;
@@ -179,6 +184,7 @@ class Bank {
         last_leaves = leaves;
         bool cleared = call("clearing", call.library.set_memory, device + from, 0, end - from, stream) &&
                        call("clearing", call.library.set_memory, device_pages, 0, static_cast<size_t>(used) * layout.pages * 4, stream) &&
+                       call("clearing", call.library.set_memory, device_boxes, 0, layout.boxes_bytes(), stream) &&
                        call("waiting", call.library.synchronize, stream);
         state = DRAINED;
         return sound && cleared;
@@ -199,6 +205,7 @@ class Bank {
 
     char *device = nullptr, *mirror = nullptr;
     uint32_t *device_pages = nullptr;
+    Box *device_boxes = nullptr;
     Slot *device_slots = nullptr;
     volatile uint8_t *marks = nullptr;
     std::vector<Slot> slots;

@@ -4,9 +4,10 @@
 
 #include "cupti_clients.h"
 #include "memory_inventory.h"
-#include "memory_patch_list.h"
 #include "memory_records.h"
 #include "nvtx_ranges.h"
+#include "patched_modules.h"
+#include "tensor_map_check.h"
 
 #include <set>
 
@@ -22,11 +23,10 @@ struct OursNow {
 
 class MemoryCollector {
   public:
-    std::atomic<bool> recording{true};
     std::atomic<uint64_t> callbacks{0};
 
     MemoryCollector(const char *channel, int32_t its_rank, int64_t clock_offset, MemoryOptions asked)
-        : folder(channel), rank(its_rank), options(std::move(asked)), inventory(options, clock_offset),
+        : folder(channel), rank(its_rank), options(std::move(asked)), inventory(options, clock_offset), modules(options, call),
           rows(channel, its_rank, clock_offset), analyst(rows, options) {}
 
     MemoryRows &table_rows() { return rows; }
@@ -41,13 +41,20 @@ class MemoryCollector {
     }
 
     void module_loaded(const Sanitizer_ResourceModuleData &module, const char *patches) {
-        std::lock_guard<std::mutex> guard(patching);
         OursNow ours;
-        if (!patched.count(module.context) && !call("patches", call.library.add_patches, patches, module.context)) return;
-        patched.insert(module.context);
-        for (const auto &[instruction, patch] : wanted_patches(options))
-            call("patch", call.library.patch_instructions, instruction, module.module, patch.c_str());
-        call("patching", call.library.patch_module, module.module);
+        modules.loaded(module, patches);
+    }
+
+    void module_unloads(CUmodule module) {
+        modules.unloads(module);
+        inventory.module_unloads(module);
+    }
+
+    /* Watch launches from here on, or do not. */
+    void record(bool on) {
+        OursNow ours;
+        recording = on;
+        modules.watch(on && options.launches.may_have(chosen));
     }
 
     void launch_begins(const Sanitizer_LaunchData &data) {
@@ -118,10 +125,7 @@ class MemoryCollector {
 
     void context_ends(CUcontext handle) {
         OursNow ours;
-        {
-            std::lock_guard<std::mutex> guard(patching);
-            patched.erase(handle); /* another context may get this handle */
-        }
+        modules.context_ends(handle);
         std::lock_guard<std::mutex> guard(launching);
         refused.erase(handle);
         auto known = contexts.find(handle);
@@ -180,8 +184,7 @@ class MemoryCollector {
     Sanitizer call;
     Driver driver;
     MemoryInventory inventory;
-    std::mutex patching; /* guards patches: CUDA's calls for them are for one thread at a time */
-    std::set<CUcontext> patched;
+    PatchedModules modules;
     std::mutex launching; /* guards all below but what the analyst alone uses */
     std::map<CUcontext, std::unique_ptr<MemoryContext>> contexts;
     std::vector<std::unique_ptr<MemoryContext>> retired;
@@ -189,7 +192,9 @@ class MemoryCollector {
     std::set<CUcontext> refused;
     std::map<std::pair<CUcontext, CUstream>, uint64_t> streams;
     std::map<CUgraphExec, uint64_t> graphs;
-    uint64_t launches = 0, chosen = 0, context_count = 0;
+    uint64_t launches = 0, context_count = 0;
+    std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
+    std::atomic<bool> recording{true};
     uint64_t not_selected = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
@@ -219,6 +224,7 @@ class MemoryCollector {
         now.launch = {++launches, inventory.next_moment(), inventory.clock(), MemoryInventory::thread_id(), data.device,
                       context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
+        modules.watch(recording.load() && options.launches.may_have(chosen));
         bool selected = recording.load() && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!selected) {
@@ -230,7 +236,6 @@ class MemoryCollector {
             return;
         }
         inventory.add_pages(*context);
-        inventory.add_tensor_maps(*context);
         now.place = context->take(handle, stream, now.launch.ts, [&] { inventory.hand_over(context->take_drained()); });
         if (context->has_drained()) inventory.hand_over(context->take_drained());
         if (now.place.bank && options.slots_differ())
@@ -255,7 +260,7 @@ class MemoryCollector {
         auto known = contexts.find(data.context);
         if (known != contexts.end()) return known->second.get();
         if (refused.count(data.context)) return nullptr;
-        auto made = std::make_unique<MemoryContext>(data.context, ++context_count, data.device, options, call);
+        auto made = std::make_unique<MemoryContext>(data.context, ++context_count, data.device, options, call, reads_tensor_maps(driver.encode_tensor_map));
         made->set_capture_test([](CUstream asked) { return instance->is_capturing(asked); });
         if (!made->make(stream)) {
             refused.insert(data.context);

@@ -1,4 +1,4 @@
-/* What the memory collector keeps of one CUDA context: page table, tensor maps, banks. */
+/* What the memory collector keeps of one CUDA context: page table, banks. */
 #ifndef PASTA_MEMORY_CONTEXT_H
 #define PASTA_MEMORY_CONTEXT_H
 
@@ -35,18 +35,19 @@ class MemoryContext {
     const uint64_t number; /* from 1, in order of first launches */
     const int32_t device;
     PageTable pages;
-    size_t pages_seen = 0, maps_seen = 0; /* of what the inventory has */
+    size_t pages_seen = 0; /* of what the inventory has */
     uint64_t not_watched = 0;             /* launches for which there was no place */
     RingControl *ring = nullptr;
     RingHost *ring_host = nullptr;
     Record *records = nullptr;
 
-    MemoryContext(CUcontext context, uint64_t its_number, int32_t its_device, const MemoryOptions &asked, Sanitizer &calls)
-        : handle(context), number(its_number), device(its_device), options(asked), call(calls) {}
+    MemoryContext(CUcontext context, uint64_t its_number, int32_t its_device, const MemoryOptions &asked, Sanitizer &calls,
+                  bool reads_maps)
+        : handle(context), number(its_number), device(its_device), options(asked), call(calls), reads_tensor_maps(reads_maps) {}
 
     bool make(Sanitizer_StreamHandle stream) {
         stream_at_hand = stream;
-        bool made = pages.make(call, handle, stream) && tensor_maps.make(call, handle, TENSOR_MAPS, 0, stream);
+        bool made = pages.make(call, handle, stream);
         if (made && options.records) made = make_ring(stream);
         for (Bank &bank : banks) made = made && bank.make(call, handle, layout(FIRST_PAGES), stream) && describe(bank, stream);
         return made && call("waiting", call.library.synchronize, stream);
@@ -54,15 +55,6 @@ class MemoryContext {
 
     /* From now on drain by a stream of ours, so that nothing waits for the program's launches. */
     std::atomic<Sanitizer_StreamHandle> own_stream{nullptr};
-
-    void add_tensor_map(const TensorMap &map) {
-        for (uint64_t attempt = 0; attempt < 16; ++attempt) {
-            size_t at = (map.hash + attempt) % TENSOR_MAPS;
-            uint64_t found = tensor_maps[at].hash;
-            if (found == 0) tensor_maps.set(at, map);
-            if (found == 0 || found == map.hash) return;
-        }
-    }
 
     /* Take a slot of the open bank for a launch in a stream; without one in time, no place. */
     template <class HandOver> Place take(Sanitizer_StreamHandle stream, CUstream public_stream, int64_t now, HandOver hand_over) {
@@ -73,7 +65,7 @@ class MemoryContext {
             ++not_watched;
             return {};
         }
-        if (!pages.bring_up_to_date(call, stream) || !tensor_maps.bring_up_to_date(call, stream)) {
+        if (!pages.bring_up_to_date(call, stream)) {
             ++not_watched;
             return {};
         }
@@ -118,7 +110,6 @@ class MemoryContext {
     void forget(Sanitizer_StreamHandle stream) {
         if (stream_at_hand == stream) stream_at_hand = nullptr;
         pages.forget(stream);
-        tensor_maps.forget(stream);
         for (Bank &bank : banks) bank.streams.erase(stream);
     }
 
@@ -137,13 +128,13 @@ class MemoryContext {
     static constexpr size_t PAGE_WORD_BYTES = 2 << 20; /* of each bank */
     const MemoryOptions &options;
     Sanitizer &call;
+    const bool reads_tensor_maps;
     std::array<Bank, BANKS> banks;
     std::array<std::vector<Launch>, BANKS> launches;
     std::vector<Drained> drained;
     Bank *open = nullptr;
     Sanitizer_StreamHandle stream_at_hand = nullptr;
     bool (*is_capturing)(CUstream) = nullptr;
-    Mirrored<TensorMap> tensor_maps;
     uint32_t leaves_per_launch = 1;
     bool stalled = false; /* no bank came free in time, and none has since */
 
@@ -157,7 +148,7 @@ class MemoryContext {
         uint32_t slots = std::clamp<uint32_t>(PAGE_WORD_BYTES / (page_count * 4ull), 4, MOST_SLOTS);
         BankLayout wanted{slots, page_count, 0, leaf_words(), options.tallies() ? TALLIES : 0};
         size_t share = options.device_bytes / BANKS - options.device_bytes / 16;
-        size_t rest = wanted.leaves_at() + wanted.page_words_bytes() + slots * sizeof(Slot);
+        size_t rest = wanted.leaves_at() + wanted.page_words_bytes() + slots * sizeof(Slot) + wanted.boxes_bytes();
         wanted.leaves = std::max<uint32_t>(64, share > rest ? static_cast<uint32_t>((share - rest) / wanted.leaf_bytes()) : 0);
         return wanted;
     }
@@ -191,7 +182,7 @@ class MemoryContext {
         Slot common{};
         common.chunk_of = pages.chunks();
         common.page_of = pages.pages();
-        common.tensor_maps = tensor_maps.on_device();
+        common.reads_tensor_maps = reads_tensor_maps;
         common.ring = ring;
         common.ring_host = ring_host;
         common.records = records;

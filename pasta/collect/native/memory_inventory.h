@@ -96,23 +96,6 @@ class MemoryInventory {
         for (; context.pages_seen < page_log.size(); ++context.pages_seen) context.pages.add(page_log[context.pages_seen]);
     }
 
-    void tensor_map_made(const CUtensorMap &made, TensorMap about) {
-        uint64_t words[16];
-        static_assert(sizeof(words) == sizeof(made));
-        std::memcpy(words, &made, sizeof(words));
-        std::lock_guard<std::mutex> guard(lock);
-        for (uint32_t first = 0; first < 2; ++first) {
-            if (first && words[0] != about.address) break; /* a device whose maps begin with something else */
-            about.hash = hash_of_tensor_map(words, first);
-            tensor_maps.push_back(about);
-        }
-    }
-
-    void add_tensor_maps(MemoryContext &context) {
-        std::lock_guard<std::mutex> guard(lock);
-        for (; context.maps_seen < tensor_maps.size(); ++context.maps_seen) context.add_tensor_map(tensor_maps[context.maps_seen]);
-    }
-
     const KernelOfLaunch *kernel_of(const Sanitizer_LaunchData &data, const SanitizerLibrary &library) {
         {
             std::lock_guard<std::mutex> guard(lock);
@@ -182,7 +165,6 @@ class MemoryInventory {
     std::unordered_set<uint64_t> known_pages;
     std::vector<uint64_t> page_log; /* in order of appearance */
     std::unordered_map<uint64_t, uint64_t> tensors;
-    std::vector<TensorMap> tensor_maps;
     std::unordered_map<CUfunction, std::pair<CUmodule, const KernelOfLaunch *>> kernels;
     std::map<std::pair<size_t, bool>, const KernelOfLaunch *> graph_kernels;
     std::deque<KernelOfLaunch> known_kernels;

@@ -30,6 +30,9 @@ struct LaunchRange {
 
     bool all() const { return first == 0 && last == std::numeric_limits<uint64_t>::max() && every == 1; }
 
+    /* Whether launches from this one on, up to the next that is not in the range, may be chosen. */
+    bool may_have(uint64_t number) const { return number >= first && number <= last; }
+
     bool has(uint64_t number) const { return number >= first && number <= last && (number - first) % every == 0; }
 };
 

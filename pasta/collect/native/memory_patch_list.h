@@ -12,7 +12,7 @@
 
 namespace pasta {
 
-/* SANITIZER_INSTRUCTION_TMA_LOAD, which headers before 13.4 lack; a library that lacks it refuses the patch. */
+/* SANITIZER_INSTRUCTION_TMA_LOAD, which headers before 13.3 lack; a library that lacks it refuses the patch. */
 constexpr auto TENSOR_LOAD = static_cast<Sanitizer_InstructionId>(43);
 
 using WantedPatches = std::vector<std::pair<Sanitizer_InstructionId, std::string>>;

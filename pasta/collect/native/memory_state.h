@@ -44,7 +44,7 @@ struct Totals {
     uint64_t near[SPACES][KINDS][SIZES]; /* of the other spaces; GLOBAL's is not used */
     uint64_t other_bytes[SPACES][KINDS]; /* bytes of accesses of other sizes */
     uint64_t unknown[KINDS];             /* accesses outside every numbered page */
-    uint64_t unsized_tensor_loads;       /* tensor copies whose descriptor is not known */
+    uint64_t unsized_tensor_loads;       /* tensor copies whose tensor map is not read */
     uint64_t without_leaf;               /* pages that got no leaf: marked as a whole */
 };
 
@@ -74,23 +74,17 @@ struct BankControl {
     uint32_t tallies_lost;
 };
 
-/* A tensor map that the program made, found by a hash of its 128 bytes, or of those behind its address,
- * which libraries exchange without the driver. */
-struct TensorMap {
-    uint64_t hash; /* 0: free */
-    uint64_t address;
-    uint64_t size[5];   /* in elements */
-    uint64_t stride[5]; /* in bytes; the first is the element's size */
-    uint32_t box[5];
-    uint32_t rank;
+/* A box of a tensor that a launch has copied: where it begins, and how it lies. What was seen once in a launch
+ * need not be marked again. */
+struct Box {
+    uint64_t place; /* 0: free; else box_place() */
+    uint64_t shape;
 };
-constexpr uint32_t TENSOR_MAPS = 2048;
+constexpr uint32_t BOXES = 1u << 16; /* of each bank */
+constexpr uint32_t BOX_TRIES = 8;
 
-/* Of the words of a tensor map from the `first` on, 0 or 1; the first word is its address. */
-PASTA_EVERYWHERE constexpr uint64_t hash_of_tensor_map(const uint64_t *words, uint32_t first) {
-    uint64_t hash = first;
-    for (uint32_t word = first; word < 16; ++word) hash = (hash ^ words[word]) * 0x9E3779B97F4A7C15ull + 1;
-    return hash ? hash : 1;
+PASTA_EVERYWHERE constexpr uint64_t box_place(uint32_t slot, uint64_t address) {
+    return static_cast<uint64_t>(slot + 1) << 52 | address;
 }
 
 /* A warp's access, as it stands in the ring of raw records. Each part is written at once and bears the
@@ -132,7 +126,7 @@ struct Slot {
     BankControl *bank;
     uint32_t *leaves;
     Tally *tallies;
-    const TensorMap *tensor_maps;
+    Box *boxes;
     RingControl *ring;
     RingHost *ring_host;
     Record *records;
@@ -143,6 +137,7 @@ struct Slot {
     uint32_t leaf_count;       /* leaves of the pool */
     uint32_t leaf_words;       /* size of a leaf, its owner included */
     uint32_t granule_shift;
+    uint32_t reads_tensor_maps; /* whether they are laid out as TensorMap says */
     uint32_t every_space;      /* whether memory other than global is looked at */
     uint32_t some_blocks;      /* whether only these blocks of the grid are recorded: */
     uint64_t first_block, last_block;

@@ -13,11 +13,11 @@ namespace pasta {
 struct SanitizerLibrary {
     decltype(&sanitizerSubscribe) subscribe = nullptr;
     decltype(&sanitizerEnableDomain) enable_domain = nullptr;
-    decltype(&sanitizerEnableCallback) enable_callback = nullptr;
     decltype(&sanitizerGetResultString) result_string = nullptr;
     decltype(&sanitizerAddPatchesFromFile) add_patches = nullptr;
     decltype(&sanitizerPatchInstructions) patch_instructions = nullptr;
     decltype(&sanitizerPatchModule) patch_module = nullptr;
+    decltype(&sanitizerUnpatchModule) unpatch_module = nullptr;
     decltype(&sanitizerSetLaunchCallbackData) set_launch_data = nullptr;
     decltype(&sanitizerGetFunctionPcAndSize) function_code = nullptr;
     decltype(&sanitizerAlloc) allocate = nullptr;
@@ -39,11 +39,11 @@ struct SanitizerLibrary {
         std::string missing;
         find(library, "sanitizerSubscribe", subscribe, missing);
         find(library, "sanitizerEnableDomain", enable_domain, missing);
-        find(library, "sanitizerEnableCallback", enable_callback, missing);
         find(library, "sanitizerGetResultString", result_string, missing);
         find(library, "sanitizerAddPatchesFromFile", add_patches, missing);
         find(library, "sanitizerPatchInstructions", patch_instructions, missing);
         find(library, "sanitizerPatchModule", patch_module, missing);
+        find(library, "sanitizerUnpatchModule", unpatch_module, missing);
         find(library, "sanitizerSetLaunchCallbackData", set_launch_data, missing);
         find(library, "sanitizerGetFunctionPcAndSize", function_code, missing);
         find(library, "sanitizerAlloc", allocate, missing);
@@ -97,6 +97,7 @@ struct Driver {
     decltype(&cuDeviceGetUuid) device_uuid = nullptr;
     decltype(&cuDeviceTotalMem) device_memory = nullptr;
     decltype(&cuDeviceGetAttribute) device_attribute = nullptr;
+    decltype(&cuTensorMapEncodeTiled) encode_tensor_map = nullptr; /* of drivers from CUDA 12.0 on */
 
     bool load() {
         void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -104,6 +105,7 @@ struct Driver {
             function = reinterpret_cast<std::decay_t<decltype(function)>>(library ? dlsym(library, name) : nullptr);
             return function != nullptr;
         };
+        find("cuTensorMapEncodeTiled", encode_tensor_map);
         return find("cuStreamIsCapturing", is_capturing) && find("cuStreamCreateWithPriority", create_stream) &&
                find("cuCtxSetCurrent", set_context) && find("cuDeviceGetCount", device_count) &&
                find("cuDevicePrimaryCtxGetState", primary_context) && find("cuDeviceGetName", device_name) &&

@@ -101,7 +101,7 @@ int main(int, char **arguments) {
     stand_in(call.library);
     MemoryRows rows(arguments[1], 0, 0);
     MemoryAnalyst analyst(rows, options);
-    MemoryContext context(nullptr, 1, 1, options, call);
+    MemoryContext context(nullptr, 1, 1, options, call, true);
     context.set_capture_test([](CUstream) { return false; });
     if (!context.make(nullptr)) return 1;
     for (uint64_t page = 0; page < 2; ++page) context.pages.add((PAGE >> PAGE_SHIFT) + page);

@@ -1,0 +1,120 @@
+"""Which launches the memory collector watches, and what products of matrices read; with PyTorch on a GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pasta
+from pasta.trace import Trace
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs PyTorch with a GPU"),
+]
+
+ADDITIONS = """
+import torch
+a = torch.zeros(1 << 20, device="cuda")
+for step in range(12):
+    a.add_(1)
+assert a.eq(12).all().item()
+"""
+IN_TURN = """
+import pasta, torch
+a = torch.zeros(1 << 20, device="cuda")
+for step in range(12):
+    if step % 4 == 0:
+        pasta.start()
+    if step % 4 == 2:
+        pasta.stop()
+    a.add_(1)
+assert a.eq(12).all().item()
+"""
+QUEUED = """
+import torch
+a = torch.zeros(1 << 26, device="cuda")
+for step in range(400):
+    a.add_(1)
+assert a.eq(400).all().item()
+"""
+PRODUCT = """
+import torch
+a, b = (torch.randn(4096, 4096, device="cuda").to(torch.bfloat16) for _ in range(2))
+torch.cuda.synchronize()
+c = a @ b
+torch.cuda.synchronize()
+print(a.data_ptr(), b.data_ptr(), c.data_ptr())
+"""
+MATRIX = 4096 * 4096 * 2
+
+
+def recorded(folder: Path, program: str, *options: str) -> tuple[Trace, str]:
+    """The trace of a program that has to end well, and what it printed."""
+    script = folder / "program.py"
+    script.write_text(program, encoding="utf-8")
+    collect = [sys.executable, "-m", "pasta", "collect", *options, "-o", folder / "trace", "--"]
+    done = subprocess.run(
+        [*collect, sys.executable, script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return pasta.open(folder / "trace"), done.stdout
+
+
+def watched(trace: Trace) -> list[int]:
+    """Which of the additions were watched, by their order; each read and wrote every element once."""
+    kernels = trace.scan("kernel").collect().sort("launch_id")
+    name = kernels.group_by("name").len().sort("len").row(-1)[0]
+    additions = kernels.filter(name=name)["launch_id"].to_list()
+    rows = trace.scan("touch").filter(pl.col("object_id") == 0, pl.col("reads") > 0).collect()
+    of_launch = {row[0]: row[1:] for row in rows.select("launch_id", "reads", "writes").rows()}
+    found = [order for order, launch in enumerate(additions) if launch in of_launch]
+    assert len({of_launch[additions[order]] for order in found}) == 1
+    reads, writes = of_launch[additions[found[0]]]
+    assert reads == writes
+    return found
+
+
+def test_launches_of_a_range_bear_patches_and_no_others(tmp_path):
+    match = ("--match", "CUDAFunctorOnSelf_add|CUDAFunctor_add")
+    trace, _ = recorded(
+        tmp_path, ADDITIONS, "--with", "cuda.memory:touch", *match, "--launches", "3:5"
+    )
+    assert watched(trace) == [3, 4, 5]
+
+
+def test_patches_come_and_go_while_the_program_runs(tmp_path):
+    trace, _ = recorded(tmp_path, IN_TURN, "--with", "cuda.memory:counts", "--idle")
+    assert watched(trace) == [0, 1, 4, 5, 8, 9]
+
+
+def test_patches_go_while_watched_launches_are_still_queued(tmp_path):
+    match = ("--match", "CUDAFunctorOnSelf_add|CUDAFunctor_add")
+    trace, _ = recorded(
+        tmp_path, QUEUED, "--with", "cuda.memory:touch", *match, "--launches", "0:199"
+    )
+    assert watched(trace) == list(range(200))
+
+
+@pytest.mark.parametrize("level", ["touch", "counts"])
+def test_a_product_of_matrices_reads_both_and_writes_its_own(tmp_path, level):
+    trace, told = recorded(tmp_path, PRODUCT, "--with", f"cuda.memory:{level}")
+    losses = dict(trace.losses().select("reason", "count").rows())
+    if any("patch" in reason for reason in losses):
+        pytest.skip("this Compute Sanitizer does not see tensor copies")
+    assert not any("tensor copies" in reason for reason in losses)
+    last = trace.scan("kernel").collect().sort("launch_id").row(-1, named=True)
+    allocations = trace.scan("memory").filter(pl.col("event") == "allocate").collect()
+    rows = trace.scan("touch").filter(
+        pl.col("launch_id") == last["launch_id"], pl.col("block").is_null()
+    )
+    touched = {row["object_id"]: row for row in rows.collect().rows(named=True)}
+    addresses = dict(allocations.select("address", "object_id").rows())
+    of_first, of_second, of_result = (touched[addresses[int(a)]] for a in told.split())
+    assert (of_first["unique_read"], of_second["unique_read"]) == (MATRIX, MATRIX)
+    assert of_result["unique_written"] in (0, MATRIX)  # tensor copies to memory are not seen
