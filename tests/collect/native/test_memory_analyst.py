@@ -23,6 +23,7 @@ UNIQUE = ["unique_read", "unique_written", "unique_bytes"]
 COUNTS = ["reads", "writes", "atomics"]
 BYTES = ["bytes_read", "bytes_written"]
 NONE = (None, None, None)
+pytestmark = pytest.mark.native
 
 
 @pytest.fixture(scope="module")
