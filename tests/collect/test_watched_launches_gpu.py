@@ -43,6 +43,23 @@ for step in range(400):
     a.add_(1)
 assert a.eq(400).all().item()
 """
+GRAPH = """
+import pasta, torch
+a = torch.zeros(1 << 20, device="cuda")
+a.add_(1)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    for _ in range(3):
+        a.add_(1)
+for replay in range(6):
+    if replay == 2:
+        pasta.start()
+    if replay == 4:
+        pasta.stop()
+    graph.replay()
+torch.cuda.synchronize()
+assert a.eq(19).all().item()
+"""
 PRODUCT = """
 import torch
 a, b = (torch.randn(4096, 4096, device="cuda").to(torch.bfloat16) for _ in range(2))
@@ -99,6 +116,20 @@ def test_patches_go_while_watched_launches_are_still_queued(tmp_path):
         tmp_path, QUEUED, "--with", "cuda.memory:touch", *match, "--launches", "0:199"
     )
     assert watched(trace) == list(range(200))
+
+
+def test_graphs_made_before_are_watched_too(tmp_path):
+    trace, _ = recorded(tmp_path, GRAPH, "--with", "cuda.memory:counts", "--idle")
+    kernels = trace.scan("kernel").filter(pl.col("name").str.contains("CUDA graph")).collect()
+    launches = kernels.sort("launch_id")["launch_id"].to_list()
+    assert len(launches) == 6
+    rows = trace.scan("touch").filter(
+        pl.col("launch_id").is_in(launches), pl.col("object_id") == 0, pl.col("reads") > 0
+    )
+    found = rows.select("launch_id", "reads", "writes").sort("launch_id").collect()
+    assert found["launch_id"].to_list() == launches[2:4]
+    assert found["reads"].n_unique() == found["writes"].n_unique() == 1
+    assert found["reads"].equals(found["writes"])
 
 
 @pytest.mark.parametrize("level", ["touch", "counts"])

@@ -53,8 +53,9 @@ class MemoryCollector {
     /* Watch launches from here on, or do not. */
     void record(bool on) {
         OursNow ours;
-        recording = on;
+        if (!on) recording = false;
         modules.watch(on && options.launches.may_have(chosen));
+        recording = on;
     }
 
     void launch_begins(const Sanitizer_LaunchData &data) {
@@ -195,7 +196,7 @@ class MemoryCollector {
     uint64_t launches = 0, context_count = 0;
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
-    uint64_t not_selected = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
+    uint64_t not_selected = 0, while_patching = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
     MemoryRows rows;
@@ -224,11 +225,15 @@ class MemoryCollector {
         now.launch = {++launches, inventory.next_moment(), inventory.clock(), MemoryInventory::thread_id(), data.device,
                       context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
-        modules.watch(recording.load() && options.launches.may_have(chosen));
-        bool selected = recording.load() && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
+        bool recorded = recording && options.launches.may_have(chosen), patched = modules.watch(recorded);
+        bool selected = recorded && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!selected) {
             ++not_selected;
+            return;
+        }
+        if (!patched) {
+            ++while_patching;
             return;
         }
         if (!context) {
@@ -378,6 +383,7 @@ class MemoryCollector {
         const std::pair<uint64_t, const char *> counted[] = {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
             {options.tensor_loads ? 0 : launches - not_selected, "launches whose tensor copies (TMA) were left alone (--no-tensor-loads): what they read is a lower bound"},
+            {while_patching, "launches while another thread set patches: their memory was not watched"},
             {without_context, "launches in contexts for which the collector got no memory: theirs was not watched"},
             {not_watched, "launches for which there was no room in time: their memory was not watched"},
             {given_up, "launches that had not ended when the program did: what they touched is not known"},
