@@ -25,7 +25,6 @@ class MemoryHooks {
         }
     }
 
-    static inline const char *patches = nullptr;
     static inline bool forked = false;
 
     static void close() {
@@ -36,9 +35,9 @@ class MemoryHooks {
     static void resource(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
         switch (id) {
         case SANITIZER_CBID_RESOURCE_MODULE_LOADED:
-            return collector.module_loaded(*static_cast<const Sanitizer_ResourceModuleData *>(data), patches);
+            return collector.module_loaded(*static_cast<const Sanitizer_ResourceModuleData *>(data));
         case SANITIZER_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
-            return collector.module_unloads(static_cast<const Sanitizer_ResourceModuleData *>(data)->module);
+            return collector.module_unloads(*static_cast<const Sanitizer_ResourceModuleData *>(data));
         case SANITIZER_CBID_RESOURCE_DEVICE_MEMORY_ALLOC: return allocated(collector, data, "device");
         case SANITIZER_CBID_RESOURCE_HOST_MEMORY_ALLOC: return allocated(collector, data, "pinned");
         case SANITIZER_CBID_RESOURCE_MEMORY_ALLOC_ASYNC:
@@ -123,11 +122,11 @@ extern "C" {
  * program goes on as if nobody looked. */
 int InitializeInjection(void) {
     const char *folder = std::getenv("PASTA_CHANNEL"), *collect = std::getenv("PASTA_COLLECT");
-    MemoryHooks::patches = std::getenv("PASTA_PATCHES");
-    if (!folder || !collect || collector || !MemoryHooks::patches) return 1;
+    const char *patches = std::getenv("PASTA_PATCHES");
+    if (!folder || !collect || collector || !patches) return 1;
     std::string settings = collect;
     if (!json_text(settings, MemoryOptions::NAME, "level")) return 1;
-    auto *made = new MemoryCollector(folder, environment_rank(), json_number(settings, "offset"), MemoryOptions::from(settings));
+    auto *made = new MemoryCollector(folder, environment_rank(), json_number(settings, "offset"), patches, MemoryOptions::from(settings));
     if (!made->table_rows().opened()) return 1;
     MemoryHooks::install(made);
     std::string failure = made->asked().refusal.empty() ? subscribe(*made) : made->asked().refusal;

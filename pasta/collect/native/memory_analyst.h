@@ -194,7 +194,7 @@ class MemoryAnalyst {
         if (!outside.nothing() || unknown[READ] || unknown[WRITE] || unknown[ATOMIC])
             rows.add_unknown(launch, unknown, outside, granule());
         if (totals.unsized_tensor_loads)
-            rows.count_loss("tensor copies (TMA) of unknown size, as im2col and with steps: counted here only", totals.unsized_tensor_loads);
+            rows.count_loss("tensor copies (TMA) whose tensor map is not read, as im2col, with steps, or of an unknown layout: counted here only", totals.unsized_tensor_loads);
     }
 
     void take_tallies(const Drained &drained) {

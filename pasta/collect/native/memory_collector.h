@@ -25,8 +25,8 @@ class MemoryCollector {
   public:
     std::atomic<uint64_t> callbacks{0};
 
-    MemoryCollector(const char *channel, int32_t its_rank, int64_t clock_offset, MemoryOptions asked)
-        : folder(channel), rank(its_rank), options(std::move(asked)), inventory(options, clock_offset), modules(options, call),
+    MemoryCollector(const char *channel, int32_t its_rank, int64_t clock_offset, const char *patches, MemoryOptions asked)
+        : folder(channel), rank(its_rank), options(std::move(asked)), inventory(options, clock_offset), modules(options, call, patches),
           rows(channel, its_rank, clock_offset), analyst(rows, options) {}
 
     MemoryRows &table_rows() { return rows; }
@@ -40,30 +40,28 @@ class MemoryCollector {
         thread = std::thread([this] { analyse(); });
     }
 
-    void module_loaded(const Sanitizer_ResourceModuleData &module, const char *patches) {
+    void module_loaded(const Sanitizer_ResourceModuleData &data) {
         OursNow ours;
-        modules.loaded(module, patches);
+        modules.loaded(data.context, data.module);
     }
 
-    void module_unloads(CUmodule module) {
-        modules.unloads(module);
-        inventory.module_unloads(module);
+    void module_unloads(const Sanitizer_ResourceModuleData &data) {
+        modules.unloads(data.context, data.module);
+        inventory.module_unloads(data.module);
     }
 
     /* Watch launches from here on, or do not. */
     void record(bool on) {
-        OursNow ours;
-        if (!on) recording = false;
-        modules.watch(on && options.launches.may_have(chosen));
         recording = on;
+        modules.begin_with(on && options.launches.may_have(chosen));
     }
 
     void launch_begins(const Sanitizer_LaunchData &data) {
         OursNow ours;
         InFlight &now = in_flight();
-        now = {};
+        forget(now);
         if (closed || is_capturing(data.stream)) return;
-        const KernelOfLaunch *kernel = inventory.kernel_of(data, call.library);
+        const KernelOfLaunch *kernel = inventory.kernel_of(data);
         uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
         begin(data, data.hStream, data.stream, kernel, now);
@@ -80,6 +78,7 @@ class MemoryCollector {
 
     void graph_begins(const Sanitizer_GraphLaunchData &data) {
         Graph &graph = graph_of_thread();
+        forget(graph.now);
         graph = {};
         if (closed) return;
         graph.handle = data.hStream;
@@ -94,7 +93,7 @@ class MemoryCollector {
         Graph &graph = graph_of_thread();
         if (!graph.id || data.nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
         OursNow ours;
-        bool wanted = inventory.kernel_of(data.launchData, call.library)->wanted;
+        bool wanted = inventory.kernel_of(data.launchData)->wanted;
         std::lock_guard<std::mutex> guard(launching);
         if (graph.kernels++ == 0) {
             begin(data.launchData, graph.handle, graph.stream, inventory.graph_of(0, wanted), graph.now);
@@ -126,7 +125,7 @@ class MemoryCollector {
 
     void context_ends(CUcontext handle) {
         OursNow ours;
-        modules.context_ends(handle);
+        modules.ends(handle);
         std::lock_guard<std::mutex> guard(launching);
         refused.erase(handle);
         auto known = contexts.find(handle);
@@ -193,7 +192,7 @@ class MemoryCollector {
     std::set<CUcontext> refused;
     std::map<std::pair<CUcontext, CUstream>, uint64_t> streams;
     std::map<CUgraphExec, uint64_t> graphs;
-    uint64_t launches = 0, context_count = 0;
+    uint64_t launches = 0, context_count = 0, under_way = 0; /* watched launches that have begun and not ended: they need their patches */
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
     uint64_t not_selected = 0, while_patching = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
@@ -225,7 +224,8 @@ class MemoryCollector {
         now.launch = {++launches, inventory.next_moment(), inventory.clock(), MemoryInventory::thread_id(), data.device,
                       context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
-        bool recorded = recording && options.launches.may_have(chosen), patched = modules.watch(recorded);
+        bool recorded = recording && options.launches.may_have(chosen);
+        bool patched = (!recorded && under_way) || modules.watch(data.context, recorded);
         bool selected = recorded && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!selected) {
@@ -243,8 +243,9 @@ class MemoryCollector {
         inventory.add_pages(*context);
         now.place = context->take(handle, stream, now.launch.ts, [&] { inventory.hand_over(context->take_drained()); });
         if (context->has_drained()) inventory.hand_over(context->take_drained());
+        if (now.place.bank) ++under_way;
         if (now.place.bank && options.slots_differ())
-            now.place.bank->address(call, now.place.slot, kernel->code, static_cast<uint32_t>(now.launch.id), handle);
+            now.place.bank->address(call, now.place.slot, code_of(data, *kernel), static_cast<uint32_t>(now.launch.id), handle);
     }
 
     /* Tell a kernel where to leave what it does; nowhere, if it has no place. */
@@ -258,7 +259,22 @@ class MemoryCollector {
         inventory.add_launch(now.launch, name, inventory.clock());
         if (!now.place.bank) return;
         std::lock_guard<std::mutex> guard(launching);
+        --under_way;
         now.context->launched(now.place, now.launch);
+    }
+
+    /* Forget a launch that never ended, as it failed. */
+    void forget(InFlight &now) {
+        if (now.place.bank) {
+            std::lock_guard<std::mutex> guard(launching);
+            --under_way;
+        }
+        now = {};
+    }
+
+    /* Kernels of a graph share its slot: of those an offset would say nothing. */
+    uint64_t code_of(const Sanitizer_LaunchData &data, const KernelOfLaunch &kernel) {
+        return kernel.is_graph ? 0 : inventory.code_of(data, call.library, modules.times_patched());
     }
 
     MemoryContext *context_of(const Sanitizer_LaunchData &data, Sanitizer_StreamHandle stream) {

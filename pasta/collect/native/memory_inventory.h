@@ -96,27 +96,38 @@ class MemoryInventory {
         for (; context.pages_seen < page_log.size(); ++context.pages_seen) context.pages.add(page_log[context.pages_seen]);
     }
 
-    const KernelOfLaunch *kernel_of(const Sanitizer_LaunchData &data, const SanitizerLibrary &library) {
+    const KernelOfLaunch *kernel_of(const Sanitizer_LaunchData &data) {
         {
             std::lock_guard<std::mutex> guard(lock);
             auto known = kernels.find(data.function);
-            if (known != kernels.end()) return known->second.second;
+            if (known != kernels.end()) return known->second.kernel;
         }
         KernelOfLaunch kernel;
         kernel.name = data.functionName ? demangled(data.functionName) : "unknown kernel";
         kernel.wanted = options.wants(kernel.name);
-        if (data.functionName) library.function_code(data.module, data.functionName, &kernel.code, &kernel.code_bytes);
         std::lock_guard<std::mutex> guard(lock);
         known_kernels.push_back(std::move(kernel));
         kernels[data.function] = {data.module, &known_kernels.back()};
         return &known_kernels.back();
     }
 
+    /* Where a kernel's code begins since patches were last set, when modules had been patched so many times. */
+    uint64_t code_of(const Sanitizer_LaunchData &data, const SanitizerLibrary &library, uint64_t times_patched) {
+        std::lock_guard<std::mutex> guard(lock);
+        KnownKernel &known = kernels[data.function];
+        if (known.times_patched != times_patched && data.functionName) {
+            uint64_t bytes = 0;
+            library.function_code(data.module, data.functionName, &known.code, &bytes);
+            known.times_patched = times_patched;
+        }
+        return known.code;
+    }
+
     const KernelOfLaunch *graph_of(size_t kernel_count, bool wanted) {
         std::lock_guard<std::mutex> guard(lock);
         auto [known, fresh] = graph_kernels.emplace(std::pair(kernel_count, wanted), nullptr);
         if (fresh) {
-            known_kernels.push_back({.name = "CUDA graph of " + std::to_string(kernel_count) + " kernels", .wanted = wanted});
+            known_kernels.push_back({.name = "CUDA graph of " + std::to_string(kernel_count) + " kernels", .wanted = wanted, .is_graph = true});
             known->second = &known_kernels.back();
         }
         return known->second;
@@ -124,7 +135,7 @@ class MemoryInventory {
 
     void module_unloads(CUmodule module) {
         std::lock_guard<std::mutex> guard(lock);
-        std::erase_if(kernels, [&](const auto &entry) { return entry.second.first == module; });
+        std::erase_if(kernels, [&](const auto &entry) { return entry.second.module == module; });
     }
 
     void hand_over(std::vector<Drained> banks) {
@@ -157,6 +168,12 @@ class MemoryInventory {
         int32_t device;
     };
 
+    struct KnownKernel {
+        CUmodule module = nullptr;
+        const KernelOfLaunch *kernel = nullptr;
+        uint64_t code = 0, times_patched = 0;
+    };
+
     const MemoryOptions &options;
     const int64_t offset;
     std::mutex lock;
@@ -165,7 +182,7 @@ class MemoryInventory {
     std::unordered_set<uint64_t> known_pages;
     std::vector<uint64_t> page_log; /* in order of appearance */
     std::unordered_map<uint64_t, uint64_t> tensors;
-    std::unordered_map<CUfunction, std::pair<CUmodule, const KernelOfLaunch *>> kernels;
+    std::unordered_map<CUfunction, KnownKernel> kernels;
     std::map<std::pair<size_t, bool>, const KernelOfLaunch *> graph_kernels;
     std::deque<KernelOfLaunch> known_kernels;
     uint64_t objects = 0, tensor_count = 0, moment = 0;

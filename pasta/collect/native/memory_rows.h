@@ -15,8 +15,7 @@ constexpr uint64_t RING_PATIENCE = 10'000'000'000;
 
 struct KernelOfLaunch {
     std::string name; /* demangled */
-    uint64_t code = 0, code_bytes = 0;
-    bool wanted = true;
+    bool wanted = true, is_graph = false;
 };
 
 /* A launch as the host saw it; times in ns on the trace's clock. */

@@ -22,10 +22,13 @@ struct alignas(16) TensorMap {
     PASTA_OF_TENSOR_MAP uint64_t address() const { return words[0] | static_cast<uint64_t>(words[1]) << 32; }
     PASTA_OF_TENSOR_MAP uint32_t rank() const { return (words[2] >> 4 & 7) + 1; }
 
-    /* Elements of whole bytes, side by side, none left out: the others are not read here. */
+    /* Elements of whole bytes, side by side, none left out: the others are not read here. A step says nothing
+     * along a dimension of which a box has one element. */
     PASTA_OF_TENSOR_MAP bool is_plain() const {
-        bool interleaved = words[2] >> 11 & 3, with_steps = words[13] & 0x7FFF;
-        return rank() <= 5 && element_type() < ELEMENT_TYPES && !interleaved && !with_steps;
+        bool plain = rank() <= 5 && element_type() < ELEMENT_TYPES && !(words[2] >> 11 & 3);
+        for (uint32_t dimension = 0; dimension < 5; ++dimension)
+            plain = plain && (box(dimension) == 1 || !(words[13] >> 3 * dimension & 7));
+        return plain;
     }
 
     /* Bytes from one element to the next along a dimension. */

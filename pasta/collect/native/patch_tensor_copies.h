@@ -57,12 +57,13 @@ class LeafOfPage {
   public:
     DEVICE_METHOD explicit LeafOfPage(Slot *its_slot) : slot(its_slot) {}
 
-    /* The leaf of an address; null: it has none, and is marked otherwise. */
+    /* The leaf of an address that is read; null: there is none, and a page without room is marked as a whole. */
     DEVICE_METHOD uint32_t *of(uint64_t address) {
         if (address >> PAGE_SHIFT != page) {
             page = address >> PAGE_SHIFT;
-            uint32_t number = page_number(slot, address), state = number == NO_PAGE ? WHOLE_PAGE : page_state(slot, number);
-            leaf = state & WHOLE_PAGE ? nullptr : leaf_of(slot, state);
+            uint32_t number = page_number(slot, address), state = number == NO_PAGE ? UNTOUCHED : page_state(slot, number);
+            if (state & WHOLE_PAGE) set_mark(&slot->pages[number], MARK_READ);
+            leaf = number == NO_PAGE || state & WHOLE_PAGE ? nullptr : leaf_of(slot, state);
         }
         return leaf;
     }
@@ -79,7 +80,6 @@ DEVICE void mark_row(Slot *slot, LeafOfPage &leaves, uint64_t address, uint32_t 
     while (address < end) {
         uint32_t granule = granule_of(slot, address);
         if (uint32_t *leaf = leaves.of(address)) set_bits(&leaf[granule / GRANULES_OF_WORD], MARK_READ << granule % GRANULES_OF_WORD * 2);
-        else mark<Touch>(slot, address, READ, 0);
         address = ((address >> slot->granule_shift) + 1) << slot->granule_shift;
     }
 }
@@ -113,7 +113,8 @@ DEVICE void load_tensor(void *data, uint32_t active, uint64_t pc, const TensorMa
     const Part part(map, at);
     count_bulk<Does>(slot, pc, READ, part.bytes());
     if (part.bytes()) {
-        if (Does::counts) mark<Does>(slot, part.begin, READ, 1);
+        bool is_known = page_number(slot, part.begin) != NO_PAGE;
+        if (Does::counts || !is_known) mark<Does>(slot, part.begin, READ, 1);
         if (!part.whole || is_new(slot, map, part.begin)) mark_part(slot, part);
     }
     if (Does::records) record(slot, active, pc, GLOBAL << 4 | READ, part.begin, part.bytes());

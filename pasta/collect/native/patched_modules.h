@@ -1,4 +1,8 @@
-/* Which modules bear patches: kernels of the others run at their own speed, and are not watched. */
+/* Which modules bear patches: kernels of the others run at their own speed, and are not watched.
+ *
+ * Patches are set and removed in callbacks of a module's own context, where the driver has what that takes,
+ * by one thread at a time, as Compute Sanitizer demands. No thread waits for another here: that one may
+ * wait for what this one holds of the driver. */
 #ifndef PASTA_PATCHED_MODULES_H
 #define PASTA_PATCHED_MODULES_H
 
@@ -8,97 +12,117 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 #include <vector>
 
 namespace pasta {
 
-/* No thread waits here for one that patches a module: it may hold what that one needs of the driver. */
 class PatchedModules {
   public:
-    PatchedModules(const MemoryOptions &asked, Sanitizer &calls) : options(asked), call(calls) {}
+    PatchedModules(const MemoryOptions &asked, Sanitizer &calls, const char *its_file) : options(asked), call(calls), file(its_file) {}
 
-    /* A module is there; `file` has the patches. */
-    void loaded(const Sanitizer_ResourceModuleData &data, const char *file) {
-        if (!has_patches(data.context, file)) return;
-        auto module = std::make_shared<Module>(data.module);
-        {
-            std::lock_guard<std::mutex> guard(lock);
-            modules[data.module] = module;
-        }
-        bring(*module);
+    void loaded(CUcontext context, CUmodule module) {
+        auto mine = of(context);
+        mine->tell({module, true});
+        bring(context, *mine);
     }
 
-    void unloads(CUmodule module) {
+    void unloads(CUcontext context, CUmodule module) { of(context)->tell({module, false}); }
+
+    void ends(CUcontext context) {
         std::lock_guard<std::mutex> guard(lock);
-        modules.erase(module);
-    }
-
-    void context_ends(CUcontext context) {
-        std::lock_guard<std::mutex> guard(adding);
         contexts.erase(context); /* another context may get this handle */
     }
 
-    /* Have the launches that begin from here on watched, or not; false: another thread is still at it. */
-    bool watch(bool wanted) {
-        if (watched.exchange(wanted) == wanted && !bringing) return true;
-        std::vector<std::shared_ptr<Module>> all;
-        {
-            std::lock_guard<std::mutex> guard(lock);
-            for (auto &[handle, module] : modules) all.push_back(module);
+    /* What launches of contexts to come begin with. */
+    void begin_with(bool wanted) { initially = wanted; }
+
+    /* Have launches in a context watched from the one that begins, or not; false: another thread is at patches,
+     * and not all modules bear theirs yet. Of one thread at a time. */
+    bool watch(CUcontext context, bool wanted) {
+        auto mine = of(context);
+        if (mine->watched != wanted) {
+            mine->watched = wanted;
+            mine->behind = true;
         }
-        ++bringing;
-        bool done = true;
-        for (auto &module : all) done &= bring(*module);
-        --bringing;
-        return done;
+        return !mine->behind || bring(context, *mine);
     }
 
-  private:
-    struct Module {
-        explicit Module(CUmodule its_handle) : handle(its_handle) {}
+    /* Changes when patches are set: then code may lie elsewhere. */
+    uint64_t times_patched() const { return patched; }
 
-        const CUmodule handle;
-        std::atomic<bool> patched{false};
-        std::mutex lock; /* CUDA's calls for a module's patches are for one thread at a time */
+  private:
+    struct News {
+        CUmodule module;
+        bool is_there;
+    };
+
+    struct Context {
+        std::atomic<bool> watched{false}, behind{false}; /* what is wanted; whether some modules are not at it */
+        std::mutex lock;                                 /* guards the news, never while CUDA is called */
+        std::vector<News> news;
+        bool knows_patches = false;
+        std::unordered_map<CUmodule, bool> bears_patches;
+
+        void tell(News what) {
+            std::lock_guard<std::mutex> guard(lock);
+            news.push_back(what);
+            behind = true;
+        }
+
+        std::vector<News> take_news() {
+            std::lock_guard<std::mutex> guard(lock);
+            return std::move(news);
+        }
     };
 
     const MemoryOptions &options;
     Sanitizer &call;
-    std::atomic<bool> watched{false};
-    std::atomic<int> bringing{0};
-    std::mutex lock; /* guards the modules, never while CUDA is called */
-    std::unordered_map<CUmodule, std::shared_ptr<Module>> modules;
-    std::mutex adding;
-    std::set<CUcontext> contexts; /* that know the patches */
+    const char *const file; /* which has the patches */
+    std::atomic<uint64_t> patched{0};
+    std::atomic<bool> initially{false};
+    std::mutex lock; /* guards which contexts there are, never while CUDA is called */
+    std::unordered_map<CUcontext, std::shared_ptr<Context>> contexts;
+    std::mutex patching; /* held while CUDA is called, and never waited for */
 
-    bool has_patches(CUcontext context, const char *file) {
-        std::lock_guard<std::mutex> guard(adding);
-        if (!contexts.count(context) && !call("patches", call.library.add_patches, file, context)) return false;
-        contexts.insert(context);
-        return true;
+    std::shared_ptr<Context> of(CUcontext context) {
+        std::lock_guard<std::mutex> guard(lock);
+        auto &known = contexts[context];
+        if (!known) {
+            known = std::make_shared<Context>();
+            known->watched = initially.load();
+        }
+        return known;
     }
 
-    /* Bring a module to what is wanted by now; false: another thread does so. */
-    bool bring(Module &module) {
-        while (module.patched != watched) {
-            std::unique_lock<std::mutex> mine(module.lock, std::try_to_lock);
-            if (!mine) return false;
-            bool wanted = watched;
-            if (module.patched == wanted) continue;
-            if (wanted) patch(module.handle);
-            else call("removing patches", call.library.unpatch_module, module.handle);
-            module.patched = wanted;
+    /* Bring all modules of a context to what is wanted; false: another thread is at patches. */
+    bool bring(CUcontext handle, Context &context) {
+        std::unique_lock<std::mutex> mine(patching, std::try_to_lock);
+        if (!mine) return false;
+        while (context.behind.exchange(false)) {
+            for (const News &each : context.take_news()) {
+                if (each.is_there) context.bears_patches[each.module] = false;
+                else context.bears_patches.erase(each.module);
+            }
+            for (auto &[module, bears] : context.bears_patches) {
+                bool wanted = context.watched;
+                if (bears == wanted) continue;
+                bears = wanted;
+                if (wanted) set(handle, context, module);
+                else call("removing patches", call.library.unpatch_module, module);
+            }
         }
         return true;
     }
 
     /* Which patches go where is forgotten when they are removed, and costs where it is told and not used. */
-    void patch(CUmodule module) {
+    void set(CUcontext handle, Context &context, CUmodule module) {
+        if (!context.knows_patches && !call("patches", call.library.add_patches, file, handle)) return;
+        context.knows_patches = true;
         for (const auto &[instruction, name] : wanted_patches(options))
             call("patch", call.library.patch_instructions, instruction, module, name.c_str());
         call("patching", call.library.patch_module, module);
+        ++patched;
     }
 };
 

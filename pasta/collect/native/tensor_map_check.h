@@ -17,8 +17,9 @@ inline bool reads_tensor_maps(decltype(&cuTensorMapEncodeTiled) encode) {
         uint32_t bytes;
     };
     const Type types[] = {{CU_TENSOR_MAP_DATA_TYPE_UINT8, 1}, {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2}, {CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, 4}, {CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 8}};
-    const cuuint64_t address = 0x12345678ABC0, sizes[] = {4801, 77, 33, 9, 3}, strides[] = {1ull << 17, 0x123456780, 0xABCDEF1230, 0xF00000010};
-    const cuuint32_t box[] = {16, 200, 1, 5, 2}, steps[] = {1, 1, 1, 1, 1};
+    const cuuint64_t address = 0x12345678ABC0, sizes[] = {4801, 77, 33, 9, 3};
+    const cuuint64_t strides[] = {1 << 24, 80ull << 24, 80ull * 64 << 24, 80ull * 64 * 12 << 24}; /* each of whole ones of the dimension before */
+    const cuuint32_t box[] = {16, 20, 3, 5, 2}, steps[] = {1, 1, 1, 1, 1};
     if (!encode) return false;
     for (const Type &type : types) {
         for (uint32_t rank = 1; rank <= 5; ++rank) {

@@ -1,4 +1,4 @@
-/* Modules that come and go while watching begins and ends: of each, patches are set and removed in turn. */
+/* Modules that come and go while watching begins and ends, in two contexts, as callbacks tell of them. */
 #include "patched_modules.h"
 
 #include <array>
@@ -10,29 +10,36 @@ using namespace pasta;
 namespace {
 
 constexpr size_t MODULES = 64;
-std::array<std::atomic<int>, MODULES> patched{}, entered{};
-std::atomic<int> wrong{0};
+std::array<std::atomic<int>, MODULES + 1> patched{}, told{};
+std::atomic<int> wrong{0}, entered{0};
 
-void change(CUmodule module, int by) {
-    size_t index = reinterpret_cast<size_t>(module) - 1;
-    if (++entered[index] != 1) ++wrong; /* two threads at one module */
-    int now = patched[index] += by;
-    if (now != 0 && now != 1) ++wrong; /* set twice, or removed twice */
+size_t number_of(CUmodule module) { return reinterpret_cast<size_t>(module); }
+CUmodule module(size_t number) { return reinterpret_cast<CUmodule>(number); }
+CUcontext context(size_t number) { return reinterpret_cast<CUcontext>(number); }
+
+/* Compute Sanitizer's calls are for one thread at a time; each is remembered. */
+template <class Change> SanitizerResult alone(Change change) {
+    if (++entered != 1) ++wrong;
+    change();
     std::this_thread::yield();
-    --entered[index];
+    --entered;
+    return SANITIZER_SUCCESS;
 }
 
 void stand_in(SanitizerLibrary &library) {
-    library.add_patches = [](const char *, CUcontext) { return SANITIZER_SUCCESS; };
-    library.patch_instructions = [](Sanitizer_InstructionId, CUmodule, const char *) { return SANITIZER_SUCCESS; };
-    library.patch_module = [](CUmodule module) { return change(module, 1), SANITIZER_SUCCESS; };
-    library.unpatch_module = [](CUmodule module) { return change(module, -1), SANITIZER_SUCCESS; };
-}
-
-Sanitizer_ResourceModuleData module(size_t number) {
-    Sanitizer_ResourceModuleData data{};
-    data.module = reinterpret_cast<CUmodule>(number);
-    return data;
+    library.add_patches = [](const char *, CUcontext) { return alone([] {}); };
+    library.patch_instructions = [](Sanitizer_InstructionId, CUmodule module, const char *) {
+        return alone([&] { told[number_of(module)] = 1; });
+    };
+    library.patch_module = [](CUmodule module) {
+        return alone([&] { wrong += patched[number_of(module)]++ != 0 || !told[number_of(module)]; });
+    };
+    library.unpatch_module = [](CUmodule module) {
+        return alone([&] {
+            wrong += patched[number_of(module)]-- != 1;
+            told[number_of(module)] = 0; /* which patches go where is forgotten */
+        });
+    };
 }
 
 int count() {
@@ -41,9 +48,30 @@ int count() {
     return sum;
 }
 
-void watch(PatchedModules &modules, const char *what, bool wanted) {
-    bool done = modules.watch(wanted);
+void watch(PatchedModules &modules, const char *what, size_t of, bool wanted) {
+    bool done = modules.watch(context(of), wanted);
     std::printf("%s: %d %d\n", what, done, count());
+}
+
+/* One thread begins launches, two load modules; a launch that is told to be watched finds all that are loaded by then patched. */
+void at_once(PatchedModules &modules) {
+    std::array<std::atomic<bool>, MODULES + 1> loaded{};
+    auto load = [&](size_t first) {
+        for (size_t number = first; number <= MODULES; number += 2) {
+            modules.loaded(context(1), module(number));
+            loaded[number] = true;
+        }
+    };
+    std::thread even(load, 4), odd(load, 5);
+    for (int turn = 0; turn < 4000; ++turn) {
+        std::array<bool, MODULES + 1> before{};
+        for (size_t number = 4; number <= MODULES; ++number) before[number] = loaded[number];
+        bool wanted = turn % 3;
+        if (!modules.watch(context(1), wanted)) continue;
+        for (size_t number = 4; number <= MODULES; ++number) wrong += before[number] && patched[number] != wanted;
+    }
+    even.join();
+    odd.join();
 }
 
 } // namespace
@@ -52,25 +80,20 @@ int main() {
     MemoryOptions options;
     Sanitizer call;
     stand_in(call.library);
-    PatchedModules modules(options, call);
-    modules.loaded(module(1), "patches");
+    PatchedModules modules(options, call, "patches");
+    modules.loaded(context(1), module(1));
     std::printf("not watched: %d\n", count());
-    watch(modules, "watched", true);
-    modules.loaded(module(2), "patches");
-    watch(modules, "one more", true);
-    watch(modules, "no longer", false);
-    modules.unloads(module(2).module);
-    watch(modules, "one gone", true);
-
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 2; ++thread)
-        threads.emplace_back([&] {
-            for (int turn = 0; turn < 2000; ++turn) modules.watch(turn % 2);
-        });
-    threads.emplace_back([&] {
-        for (size_t number = 3; number <= MODULES; ++number) modules.loaded(module(number), "patches");
-    });
-    for (auto &thread : threads) thread.join();
-    watch(modules, "at once", true);
+    watch(modules, "watched", 1, true);
+    modules.loaded(context(1), module(2));
+    watch(modules, "one more", 1, true);
+    watch(modules, "no longer", 1, false);
+    modules.begin_with(true);
+    modules.loaded(context(2), module(3));
+    std::printf("of a new context: %d\n", count());
+    modules.unloads(context(1), module(2));
+    watch(modules, "one gone", 1, true);
+    modules.ends(context(2));
+    at_once(modules);
+    watch(modules, "at once", 1, true);
     std::printf("wrong: %d\n", wrong.load());
 }

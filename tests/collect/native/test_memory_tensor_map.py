@@ -67,10 +67,17 @@ def test_the_largest_sizes_strides_and_boxes(read):
     assert [box for _, _, box in read(boxes)[2]] == [256, 256, 2, 256, 53]
 
 
+def test_a_step_of_one_element_says_nothing(read):
+    of_cudnn = "c1000000 7f34 60b2 10 8000 80000 0 0 7f 7ff f 1 0 3f000e00 7f 0"
+    expected = [(2, 128, 64), (256, 2048, 128), (2**19, 16, 1), (2**23, 2, 1)]
+    assert read(of_cudnn) == (True, 0x7F34C1000000, expected)
+    assert not read(of_cudnn.replace("3f000e00 7f", "3f000e00 1007f"))[0]
+
+
 @pytest.mark.parametrize(
     ("words", "changed"),
-    [("6510", "d10"), ("6510", "3510"), ("3f000000", "3f000001"), ("3f000000", "3f007000")],
-    ids=["interleaved by 16", "interleaved by 32", "a step of 2", "steps of 8"],
+    [("6510", "d10"), ("6510", "3510"), ("3f000000", "3f000001"), ("3f000000", "3f000038")],
+    ids=["interleaved by 16", "interleaved by 32", "a step of 2", "a step of 8"],
 )
 def test_what_leaves_elements_out_is_not_plain(read, words, changed):
     assert not read(BASE.replace(words, changed))[0]

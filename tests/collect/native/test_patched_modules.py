@@ -16,7 +16,8 @@ not watched: 0
 watched: 1 1
 one more: 1 2
 no longer: 1 0
-one gone: 1 1
+of a new context: 1
+one gone: 1 2
 at once: 1 63
 wrong: 0
 """
