@@ -296,3 +296,14 @@ def test_raw_accesses_are_each_threads(run):
     assert told == expected
     assert accesses["pc"].n_unique() == 2
     assert accesses["request"].n_unique() == 2 * 10
+
+
+def test_patches_go_while_a_kernel_waits_for_the_host(program, tmp_path):
+    only = ["--match", "waits_for_host", "--launches", "0:0"]
+    collect = ["-m", "pasta", "collect", "--with", "cuda.memory:touch", *only, "-o", tmp_path / "t"]
+    command = [sys.executable, *collect, "--", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "right 1"), done.stderr
+    touch = pasta.open(tmp_path / "t").scan("touch").filter(object_id=0, space="global").collect()
+    assert touch["launch_id"].n_unique() == 1
+    assert touch["writes"].to_list() == [ALL]
