@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pasta.collect.parquet_delta import delta_packed
 from pasta.collect.parquet_thrift import Value, binary, i32, i64, items, struct, varint
 
 _MAGIC = b"PAR1"
-_PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
+_PLAIN, _RLE, _DELTA_BINARY_PACKED, _RLE_DICTIONARY = 0, 3, 5, 8
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _CODECS = {"uncompressed": 0, "zstd": 6, "lz4_raw": 7}
 _OPTIONAL = 1
@@ -129,9 +130,10 @@ class RunsFile:
         """Write a column's pages; return what the footer tells of them, and their plain size."""
         began = self._at
         known, data = _encoded(column, rows)
-        encoding = _PLAIN if isinstance(column, Numbers) else _RLE_DICTIONARY
-        size, dictionary = 0, {}
+        encoding = _DELTA_BINARY_PACKED if isinstance(column, Numbers) else _RLE_DICTIONARY
+        size, dictionary, encodings = 0, {}, [_RLE, encoding]
         if encoding == _RLE_DICTIONARY:
+            encodings.append(_PLAIN)  # that of the dictionary
             told = {1: i32(len(known)), 2: i32(_PLAIN)}
             size += self._page(_DICTIONARY_PAGE, 7, told, _plain(known).tobytes())
             dictionary = {11: i64(began)}
@@ -140,7 +142,7 @@ class RunsFile:
         size += self._page(_DATA_PAGE, 5, told, _with_levels(data, rows))
         chunk = {
             1: i32(_physical(field)),
-            2: items([i32(_PLAIN), i32(_RLE), i32(encoding)]),
+            2: items([i32(each) for each in encodings]),
             3: items([binary(field.name)]),
             4: i32(self._codec),
             5: i64(rows),
@@ -171,7 +173,7 @@ def _encoded(column: Column, rows: int) -> tuple[Integers, bytes | Integers]:
     These are their width in bits, and then runs of them.
     """
     if isinstance(column, Numbers):
-        return column.values, _plain(column.values)
+        return column.values, delta_packed(_plain(column.values))
     if isinstance(column, Codes):
         groups = -(-rows // 8)
         packed = varint(groups << 1 | 1) + column.values.tobytes().ljust(8 * groups, b"\0")

@@ -25,18 +25,19 @@ def varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _zigzag(number: int) -> bytes:
+def zigzag(number: int) -> bytes:
+    """Return a number of either sign as one of at least 0: small ones stay small."""
     return varint(2 * number if number >= 0 else -2 * number - 1)
 
 
 def i32(number: int) -> Value:
     """Return an integer of 32 bits, or an enumerator."""
-    return Value(_I32, _zigzag(number))
+    return Value(_I32, zigzag(number))
 
 
 def i64(number: int) -> Value:
     """Return an integer of 64 bits."""
-    return Value(_I64, _zigzag(number))
+    return Value(_I64, zigzag(number))
 
 
 def binary(value: bytes | str) -> Value:
