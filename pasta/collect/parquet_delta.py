@@ -57,4 +57,5 @@ def _low_bytes(numbers: NDArray[Any], width: int) -> NDArray[Any]:
     """Return the lowest `width` bytes of each number, where they lie."""
     kind = f"<u{width}" if width in (1, 2, 4, 8) else f"V{width}"
     low: Any = {"names": ["low"], "formats": [kind], "offsets": [0], "itemsize": numbers.itemsize}
-    return numbers.view(np.dtype(low))["low"]
+    found: NDArray[Any] = numbers.view(np.dtype(low))["low"]
+    return found

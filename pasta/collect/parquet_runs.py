@@ -178,16 +178,23 @@ def _encoded(column: Column, rows: int) -> tuple[Integers, bytes | Integers]:
         groups = -(-rows // 8)
         packed = varint(groups << 1 | 1) + column.values.tobytes().ljust(8 * groups, b"\0")
         return np.arange(column.size, dtype=np.uint8), b"\x08" + packed
-    entries = pa.array(column.values).dictionary_encode()
-    known = entries.dictionary.to_numpy()
+    known, indices = _dictionary(column.values)
     if len(known) == 1:
         return known, b"\x08" + varint(rows << 1) + b"\0"
     index = "<u1" if len(known) <= 1 << 8 else "<u2"
     heads = _run_heads(column.counts)
     runs = np.empty(len(column.values), [("head", f"V{heads.itemsize}"), ("index", index)])
     runs["head"] = heads
-    runs["index"] = entries.indices.to_numpy()
+    runs["index"] = indices
     return known, bytes([8 * np.dtype(index).itemsize]) + runs.tobytes()
+
+
+def _dictionary(values: Integers) -> tuple[Integers, Integers]:
+    """Return the different values, and the place of each value among them."""
+    if np.all(values[1:] > values[:-1]):
+        return values, np.arange(len(values))
+    entries = pa.array(values).dictionary_encode()
+    return entries.dictionary.to_numpy(), entries.indices.to_numpy()
 
 
 def _run_heads(counts: NDArray[np.uint8] | int) -> Integers:
