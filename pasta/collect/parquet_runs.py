@@ -82,6 +82,7 @@ class RunsFile:
         self._codec = _CODECS[codec]
         self._compressor = None if codec == "uncompressed" else pa.Codec(codec, level)
         self._file = path.open("wb", buffering=0)
+        self._unwritten: list[bytes | memoryview] = []
         self._at = 0
         self._groups: list[Value] = []
         self._rows = 0
@@ -98,6 +99,7 @@ class RunsFile:
         group = {1: items(chunks), 2: i64(size), 3: i64(rows), 5: i64(began)}
         self._groups.append(struct(group | {6: i64(self._at - began)}))
         self._rows += rows
+        self._flush()
 
     def close(self) -> int:
         """Write the footer; return the size of the file."""
@@ -113,6 +115,7 @@ class RunsFile:
             }
         ).bytes
         self._put(footer + len(footer).to_bytes(4, "little") + _MAGIC)
+        self._flush()
         self._file.close()
         return self._at
 
@@ -121,10 +124,15 @@ class RunsFile:
         self._file.close()
 
     def _put(self, data: bytes | memoryview) -> None:
-        left = memoryview(data)
+        self._unwritten.append(data)
+        self._at += len(data)
+
+    def _flush(self) -> None:
+        """Write what was put, all at once: threads that share an interpreter wait at each call."""
+        left = memoryview(b"".join(self._unwritten))
+        self._unwritten.clear()
         while left:
             left = left[self._file.write(left) :]
-        self._at += len(data)
 
     def _chunk(self, field: pa.Field[Any], column: Column, rows: int) -> tuple[Value, int]:
         """Write a column's pages; return what the footer tells of them, and their plain size."""
@@ -176,8 +184,9 @@ def _encoded(column: Column, rows: int) -> tuple[Integers, bytes | Integers]:
         return column.values, delta_packed(_plain(column.values))
     if isinstance(column, Codes):
         groups = -(-rows // 8)
-        packed = varint(groups << 1 | 1) + column.values.tobytes().ljust(8 * groups, b"\0")
-        return np.arange(column.size, dtype=np.uint8), b"\x08" + packed
+        packed = np.frombuffer(b"\x08" + varint(groups << 1 | 1), np.uint8), column.values
+        rest = np.zeros(8 * groups - rows, np.uint8)
+        return np.arange(column.size, dtype=np.uint8), np.concatenate([*packed, rest])
     known, indices = _dictionary(column.values)
     if len(known) == 1:
         return known, b"\x08" + varint(rows << 1) + b"\0"
