@@ -81,8 +81,9 @@ def test_files_are_sorted_and_follow_each_other(recording):
     assert recording.receiver.bytes >= on_disk
 
 
-def test_what_waits_long_enough_is_in_a_file(recording, monkeypatch):
-    monkeypatch.setattr(receive, "FILE_SECONDS", 0.0)
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+def test_what_waits_long_enough_is_in_a_file(recording, monkeypatch, seconds):
+    monkeypatch.setattr(receive, "FILE_SECONDS", seconds)
     recording.receiver = Receiver(recording.channel, recording.writer.path, lambda: 1000)
     made = records(3, 20)
     write(RingWriter(str(recording.channel.folder), rank=0), made)
