@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +20,7 @@ TABLE = "access"
 FILE_WARPS = 1 << 16
 """Instructions of warps in a file; up to 32 rows each."""
 _MOST_WORKERS = 6
+_SHORTEST_WAIT = 0.01
 
 
 class _Gathered:
@@ -49,11 +52,12 @@ class _Gathered:
 class AccessFiles:
     """Files of accesses, each sorted, all of them in the order in which they came.
 
-    Where accesses come faster than they can be written, batches stay in the rings that they came
-    through: these fill, and their kernels wait. Other rings are read meanwhile.
+    Whoever receives only hands batches over. One thread copies them out of the rings that they came
+    through, others sort and write. Where accesses come faster than they can be written, batches stay
+    in their rings: these fill, and their kernels wait. Other rings are read meanwhile.
 
     Args:
-        folder_of: folder of a rank's tables.
+        folder_of: folder of a rank's tables; for any thread.
         file_seconds: how long rows wait before they are in a file.
 
     Attributes:
@@ -68,47 +72,47 @@ class AccessFiles:
         self.bytes = 0
         self._folder_of = folder_of
         self._file_seconds = file_seconds
-        self._held: deque[Batch] = deque()
+        self._waiting: queue.Queue[Batch | None] = queue.Queue()
+        self._gatherer: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._abandoned = False
         self._gathered: dict[str, _Gathered] = {}
         self._workers = max(1, min(_MOST_WORKERS, len(os.sched_getaffinity(0)) // 2))
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(self._workers, "pasta-access")
         self._writing: deque[Future[int]] = deque()
         self._files: dict[int, int] = {}
-        self._arrived = 0
+        self._arrived = self._told = 0
 
     def take(self, batch: Batch) -> None:
-        """Take a batch of `warp_access`, which is given back to its ring when there is room.
+        """Take a batch of `warp_access`, which is given back to its ring when it is copied.
+
+        Raises:
+            OSError: a file could not be written; the batch is not taken.
+        """
+        self.check()
+        if self._gatherer is None:
+            self._gatherer = threading.Thread(target=self._run, name="pasta accesses", daemon=True)
+            self._gatherer.start()
+        self._waiting.put(batch)
+
+    def check(self) -> None:
+        """Tell of a failure.
 
         Raises:
             OSError: a file could not be written.
         """
-        self._held.append(batch)
-        self.advance()
-
-    def advance(self) -> None:
-        """Do what can be done without waiting.
-
-        Raises:
-            OSError: a file could not be written.
-        """
-        while self._writing and self._writing[0].done():
-            self._settle()
-        while self._held and self._has_room():
-            with self._held.popleft() as batch:
-                self._gather(batch)
-        for ring, gathered in list(self._gathered.items()):
-            if time.monotonic() - gathered.since >= self._file_seconds and self._has_room():
-                self._submit(ring)
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def busy(self) -> bool:
-        """Whether batches wait for room."""
-        return bool(self._held)
+        """Whether batches wait to be copied."""
+        return self._waiting.unfinished_tasks > 0
 
     def arrived(self) -> int:
         """Return how many rows came since the last call."""
-        arrived, self._arrived = self._arrived, 0
-        return arrived
+        told, self._told = self._told, self._arrived
+        return self._told - told
 
     def finish(self) -> None:
         """Write all, and wait for it.
@@ -116,33 +120,58 @@ class AccessFiles:
         Raises:
             OSError: a file could not be written.
         """
-        while self._held:
-            self.advance()
-            if self._held:
-                self._settle()
-        for ring in list(self._gathered):
-            self._submit(ring)
-        while self._writing:
-            self._settle()
-        self.abandon()
+        self._end()
+        self.check()
 
     def abandon(self) -> None:
-        """Give back what is held, and write no more."""
-        while self._held:
-            self._held.popleft().release()
-        self._gathered.clear()
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        """Give back what waits, and write no more."""
+        self._abandoned = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._end()
 
-    def _has_room(self) -> bool:
-        return len(self._writing) <= 2 * self._workers
+    def _end(self) -> None:
+        if self._gatherer is not None:
+            self._waiting.put(None)
+            self._gatherer.join()
+            self._gatherer = None
+            self._gathered.clear()
+            self._pool.shutdown()
 
-    def _settle(self) -> None:
-        """Wait for the file that was begun first."""
-        self.bytes += self._writing.popleft().result()
+    def _run(self) -> None:
+        """Gather batches until there are no more."""
+        while True:
+            try:
+                batch = self._waiting.get(timeout=self._patience())
+            except queue.Empty:
+                self._attempt(self._write_due)
+                continue
+            if batch is None:
+                self._attempt(self._write_rest)
+                self._waiting.task_done()
+                return
+            self._attempt(self._gather, batch)
+            batch.release()
+            self._waiting.task_done()
+            self._attempt(self._write_due)
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for a batch; without end where there is nothing else to do."""
+        if not self._gathered and not self._writing:
+            return None
+        now = time.monotonic()
+        oldest = min((gathered.since for gathered in self._gathered.values()), default=now)
+        return max(oldest + self._file_seconds - now, _SHORTEST_WAIT)
+
+    def _attempt(self, action: Callable[..., None], *arguments: Batch) -> None:
+        """Do what may fail; after a failure nothing is done any more."""
+        if self._failure is None and not self._abandoned:
+            try:
+                action(*arguments)
+            except BaseException as error:  # noqa: BLE001 - for the thread that receives
+                self._failure = error
 
     def _gather(self, batch: Batch) -> None:
+        self._wait_for_room()
         producer = batch.producer
         try:
             warps = warps_of(batch.rows)
@@ -150,22 +179,43 @@ class AccessFiles:
             self.senseless[producer] = self.senseless.get(producer, 0) + batch.rows.num_rows
             return
         rows = rows_in(warps)
-        self._arrived += rows
-        self.rows[producer.rank] = self.rows.get(producer.rank, 0) + rows
         while len(warps):
             if batch.ring not in self._gathered:
                 self._gathered[batch.ring] = _Gathered(producer)
             warps = self._gathered[batch.ring].add(warps)
             if self._gathered[batch.ring].full:
                 self._submit(batch.ring)
+        self._arrived += rows
+        self.rows[producer.rank] = self.rows.get(producer.rank, 0) + rows
+
+    def _write_due(self) -> None:
+        """Have written what has waited long enough."""
+        while self._writing and self._writing[0].done():
+            self._settle()
+        for ring, gathered in list(self._gathered.items()):
+            if time.monotonic() - gathered.since >= self._file_seconds:
+                self._wait_for_room()
+                self._submit(ring)
+
+    def _write_rest(self) -> None:
+        for ring in list(self._gathered):
+            self._submit(ring)
+        while self._writing:
+            self._settle()
+
+    def _wait_for_room(self) -> None:
+        while len(self._writing) > 2 * self._workers:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait for the file that was begun first."""
+        self.bytes += self._writing.popleft().result()
 
     def _submit(self, ring: str) -> None:
         """Have a file written of what was gathered from a ring."""
         gathered = self._gathered.pop(ring)
         rank = gathered.producer.rank
         number = self._files[rank] = self._files.get(rank, -1) + 1
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._workers, "pasta-access")
         path = self._folder_of(rank) / TABLE / f"warps-{number:06d}.parquet"
         self._writing.append(self._pool.submit(_write, path, gathered))
 

@@ -60,7 +60,7 @@ shift 2
 
 
 class Channel:
-    """The reading side of a channel, and the owner of its memory; for one thread.
+    """The reading side of a channel, and the owner of its memory; for one thread, save that any may release a batch.
 
     Attributes:
         folder: what producers are told; gone after `close`.

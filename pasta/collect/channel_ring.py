@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -87,7 +88,7 @@ class Batch:
         self.rows = rows
 
     def release(self) -> None:
-        """Give the slot back to the writer; more than once is harmless."""
+        """Give the slot back to the writer, from any thread; more than once is harmless."""
         if hasattr(self, "rows"):
             del self.rows
             self._ring.release(self.sequence)
@@ -140,6 +141,7 @@ class RingReader:
         self._fence = make_fence()
         self._next = 0
         self._released: set[int] = set()
+        self._releasing, self._release_fence = threading.Lock(), make_fence()
         self._damaged = 0
         self._unread = (0, 0)
 
@@ -182,14 +184,18 @@ class RingReader:
         return Batch(self, self._tables[table].layout.name, sequence, batch)
 
     def release(self, sequence: int) -> None:
-        """Give back the slot of batch `sequence`; the writer gets slots back in order."""
-        self._released.add(sequence)
-        self._fence()
-        done = self._words[layout.RELEASED]
-        while done in self._released:
-            self._released.remove(done)
-            done += 1
-        self._words[layout.RELEASED] = done
+        """Give back the slot of batch `sequence`; the writer gets slots back in order.
+
+        Any thread may do so.
+        """
+        with self._releasing:
+            self._released.add(sequence)
+            self._release_fence()
+            done = self._words[layout.RELEASED]
+            while done in self._released:
+                self._released.remove(done)
+                done += 1
+            self._words[layout.RELEASED] = done
 
     def close(self) -> None:
         """Tell the writer that nothing will be read any more, and count what was not."""

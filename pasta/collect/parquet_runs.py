@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pasta.collect.parquet_delta import delta_packed
 from pasta.collect.parquet_thrift import Value, binary, i32, i64, items, struct, varint
 
 _MAGIC = b"PAR1"
-_PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
+_PLAIN, _RLE, _DELTA_BINARY_PACKED, _RLE_DICTIONARY = 0, 3, 5, 8
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _CODECS = {"uncompressed": 0, "zstd": 6, "lz4_raw": 7}
 _OPTIONAL = 1
@@ -81,6 +82,7 @@ class RunsFile:
         self._codec = _CODECS[codec]
         self._compressor = None if codec == "uncompressed" else pa.Codec(codec, level)
         self._file = path.open("wb", buffering=0)
+        self._unwritten: list[bytes | memoryview] = []
         self._at = 0
         self._groups: list[Value] = []
         self._rows = 0
@@ -97,6 +99,7 @@ class RunsFile:
         group = {1: items(chunks), 2: i64(size), 3: i64(rows), 5: i64(began)}
         self._groups.append(struct(group | {6: i64(self._at - began)}))
         self._rows += rows
+        self._flush()
 
     def close(self) -> int:
         """Write the footer; return the size of the file."""
@@ -112,6 +115,7 @@ class RunsFile:
             }
         ).bytes
         self._put(footer + len(footer).to_bytes(4, "little") + _MAGIC)
+        self._flush()
         self._file.close()
         return self._at
 
@@ -120,18 +124,24 @@ class RunsFile:
         self._file.close()
 
     def _put(self, data: bytes | memoryview) -> None:
-        left = memoryview(data)
+        self._unwritten.append(data)
+        self._at += len(data)
+
+    def _flush(self) -> None:
+        """Write what was put, all at once: threads that share an interpreter wait at each call."""
+        left = memoryview(b"".join(self._unwritten))
+        self._unwritten.clear()
         while left:
             left = left[self._file.write(left) :]
-        self._at += len(data)
 
     def _chunk(self, field: pa.Field[Any], column: Column, rows: int) -> tuple[Value, int]:
         """Write a column's pages; return what the footer tells of them, and their plain size."""
         began = self._at
         known, data = _encoded(column, rows)
-        encoding = _PLAIN if isinstance(column, Numbers) else _RLE_DICTIONARY
-        size, dictionary = 0, {}
+        encoding = _DELTA_BINARY_PACKED if isinstance(column, Numbers) else _RLE_DICTIONARY
+        size, dictionary, encodings = 0, {}, [_RLE, encoding]
         if encoding == _RLE_DICTIONARY:
+            encodings.append(_PLAIN)  # that of the dictionary
             told = {1: i32(len(known)), 2: i32(_PLAIN)}
             size += self._page(_DICTIONARY_PAGE, 7, told, _plain(known).tobytes())
             dictionary = {11: i64(began)}
@@ -140,7 +150,7 @@ class RunsFile:
         size += self._page(_DATA_PAGE, 5, told, _with_levels(data, rows))
         chunk = {
             1: i32(_physical(field)),
-            2: items([i32(_PLAIN), i32(_RLE), i32(encoding)]),
+            2: items([i32(each) for each in encodings]),
             3: items([binary(field.name)]),
             4: i32(self._codec),
             5: i64(rows),
@@ -171,21 +181,29 @@ def _encoded(column: Column, rows: int) -> tuple[Integers, bytes | Integers]:
     These are their width in bits, and then runs of them.
     """
     if isinstance(column, Numbers):
-        return column.values, _plain(column.values)
+        return column.values, delta_packed(_plain(column.values))
     if isinstance(column, Codes):
         groups = -(-rows // 8)
-        packed = varint(groups << 1 | 1) + column.values.tobytes().ljust(8 * groups, b"\0")
-        return np.arange(column.size, dtype=np.uint8), b"\x08" + packed
-    entries = pa.array(column.values).dictionary_encode()
-    known = entries.dictionary.to_numpy()
+        packed = np.frombuffer(b"\x08" + varint(groups << 1 | 1), np.uint8), column.values
+        rest = np.zeros(8 * groups - rows, np.uint8)
+        return np.arange(column.size, dtype=np.uint8), np.concatenate([*packed, rest])
+    known, indices = _dictionary(column.values)
     if len(known) == 1:
         return known, b"\x08" + varint(rows << 1) + b"\0"
     index = "<u1" if len(known) <= 1 << 8 else "<u2"
     heads = _run_heads(column.counts)
     runs = np.empty(len(column.values), [("head", f"V{heads.itemsize}"), ("index", index)])
     runs["head"] = heads
-    runs["index"] = entries.indices.to_numpy()
+    runs["index"] = indices
     return known, bytes([8 * np.dtype(index).itemsize]) + runs.tobytes()
+
+
+def _dictionary(values: Integers) -> tuple[Integers, Integers]:
+    """Return the different values, and the place of each value among them."""
+    if np.all(values[1:] > values[:-1]):
+        return values, np.arange(len(values))
+    entries = pa.array(values).dictionary_encode()
+    return entries.dictionary.to_numpy(), entries.indices.to_numpy()
 
 
 def _run_heads(counts: NDArray[np.uint8] | int) -> Integers:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+_SMALL = [bytes([number]) for number in range(0x80)]
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 
 
@@ -17,6 +19,8 @@ class Value(NamedTuple):
 
 def varint(number: int) -> bytes:
     """Return a number of at least 0 in groups of 7 bits, the lowest first."""
+    if number <= 0x7F:
+        return _SMALL[number]
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -25,18 +29,21 @@ def varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _zigzag(number: int) -> bytes:
+def zigzag(number: int) -> bytes:
+    """Return a number of either sign as one of at least 0: small ones stay small."""
     return varint(2 * number if number >= 0 else -2 * number - 1)
 
 
+@lru_cache(1024)
 def i32(number: int) -> Value:
     """Return an integer of 32 bits, or an enumerator."""
-    return Value(_I32, _zigzag(number))
+    return Value(_I32, zigzag(number))
 
 
+@lru_cache(1024)
 def i64(number: int) -> Value:
     """Return an integer of 64 bits."""
-    return Value(_I64, _zigzag(number))
+    return Value(_I64, zigzag(number))
 
 
 def binary(value: bytes | str) -> Value:
@@ -56,8 +63,10 @@ def items(values: Sequence[Value]) -> Value:
 
 def struct(fields: Mapping[int, Value]) -> Value:
     """Return a structure; its fields are given in the order of their ids, at most 15 apart."""
-    encoded, last = [], 0
+    encoded, last = bytearray(), 0
     for number, value in fields.items():
-        encoded += [bytes([(number - last) << 4 | value.type]), value.bytes]
+        encoded.append((number - last) << 4 | value.type)
+        encoded += value.bytes
         last = number
-    return Value(_STRUCT, b"".join(encoded) + b"\0")
+    encoded.append(0)
+    return Value(_STRUCT, bytes(encoded))

@@ -90,7 +90,7 @@ class Receiver:
                     self._take(batch)
             self.spent_ns += time.monotonic_ns() - began
             batch = self._channel.poll() if time.monotonic() < until else None
-        self._write_accesses(self._accesses.advance)
+        self._write_accesses(self._accesses.check)
         if time.monotonic() - self._rolled >= FILE_SECONDS:
             self._rolled = time.monotonic()
             self._write(self._roll)
@@ -209,16 +209,20 @@ class Receiver:
             self.append(producer.rank, batch.table, decoder.rows(batch.table, batch.rows))
 
     def _take_accesses(self, batch: Batch) -> None:
-        """Hand over a batch, which is released when there is room for it."""
+        """Hand over a batch, which is released when it is copied."""
         self.processes[batch.producer.rank, batch.producer.pid] = self._clock()
-        self._part(batch.producer.rank)
+        if batch.producer.rank not in self._parts:
+            with self._lock:
+                self._part(batch.producer.rank)
         self._write_accesses(lambda: self._accesses.take(batch))
         if self.failure:
             batch.release()
 
     def _write_accesses(self, action: Callable[[], None]) -> None:
         """Do what writes accesses; where nothing is written any more, nobody waits for it."""
-        self._write(action)
+        if not self.failure:
+            with self.failures_kept():
+                action()
         if arrived := self._accesses.arrived():
             self.rows[ACCESS] = self.rows.get(ACCESS, 0) + arrived
         if self.failure:

@@ -46,7 +46,7 @@ from pasta.trace_writer import TraceWriter, flatten
 SITE = Path(__file__).parent / "target" / "site"
 RING = {"slots": 64, "slot_bytes": 1 << 17}
 ACCESS_RING = {"slots": 16, "slot_bytes": 1 << 20}
-"""Of recordings of raw accesses: half of what receiving them takes is by batch, whatever its size."""
+"""Of recordings of raw accesses: what receiving them takes is by batch, whatever its size."""
 _LOOK_SECONDS = 0.05
 _GRACE_SECONDS = 1.0
 _STATUS_SECONDS = 1.0

@@ -46,6 +46,7 @@ WARP_ACCESS: dict[str, pa.DataType] = {"record": pa.list_(pa.int64())}
 """What producers write: in each row the bytes of one record, as they lie in memory. One column
 instead of a dozen, as this table is the one that must be quick."""
 _GROUP_WARPS = 16384
+_ALL_LANES = np.uint32((1 << LANES) - 1)
 _LANE_NUMBERS = np.arange(LANES, dtype=np.uint8)
 
 Warps = NDArray[np.void]
@@ -71,7 +72,9 @@ def warps_of(batch: pa.RecordBatch) -> Warps:
 
 def rows_in(warps: Warps) -> int:
     """Return how many rows of `access` they stand for."""
-    return int(np.count_nonzero(_taking_part(warps)))
+    lanes = np.ascontiguousarray(warps["lanes"])
+    partial = lanes[lanes != _ALL_LANES]
+    return LANES * (len(lanes) - len(partial)) + int(np.unpackbits(partial.view(np.uint8)).sum())
 
 
 def write_accesses(path: Path, warps: Warps, producer: Producer) -> int:
@@ -104,26 +107,41 @@ def _in_order(warps: Warps) -> Warps:
     """
     idle = warps["lanes"] == 0
     if idle.any():
-        warps = warps[~idle]
-    launch, request = warps["launch_id"], warps["request"]
+        warps = _chosen(warps, ~idle)
+    launch, request = (
+        np.ascontiguousarray(warps["launch_id"]),
+        np.ascontiguousarray(warps["request"]),
+    )
+    same_launch = launch[1:] == launch[:-1]
     later = launch[1:] > launch[:-1]
-    if not np.all(later | ((launch[1:] == launch[:-1]) & (request[1:] >= request[:-1]))):
-        warps = warps[np.lexsort((request, launch))]
-        launch, request = warps["launch_id"], warps["request"]
-    together = (launch[1:] == launch[:-1]) & (request[1:] == request[:-1])
-    return _lane_by_lane(warps, together) if together.any() else warps
+    if not np.all(later | (same_launch & (request[1:] >= request[:-1]))):
+        warps = _chosen(warps, np.lexsort((request, launch)))
+        launch, request = (
+            np.ascontiguousarray(warps["launch_id"]),
+            np.ascontiguousarray(warps["request"]),
+        )
+        same_launch = launch[1:] == launch[:-1]
+    shared = same_launch & (request[1:] == request[:-1])
+    return _lane_by_lane(warps, shared) if shared.any() else warps
+
+
+def _chosen(warps: Warps, which: NDArray[Any]) -> Warps:
+    """Return the records at places, or where a mask is set, each copied at once, not by fields."""
+    chosen: Warps = warps.view(f"V{WARP.itemsize}")[which].view(WARP)
+    return chosen
 
 
 def _lane_by_lane(warps: Warps, together: NDArray[np.bool_]) -> Warps:
     shared = np.zeros(len(warps), np.bool_)
     shared[1:] |= together
     shared[:-1] |= together
-    index, lane = np.nonzero(_taking_part(warps[shared]))
-    pieces = warps[shared][index]
+    split = _chosen(warps, shared)
+    index, lane = np.nonzero(_taking_part(split))
+    pieces = _chosen(split, index)
     pieces["lanes"] = np.uint32(1) << lane.astype(np.uint32)
     lowest = np.concatenate([np.zeros(np.count_nonzero(~shared), lane.dtype), lane])
-    both = np.concatenate([warps[~shared], pieces])
-    return both[np.lexsort((lowest, both["request"], both["launch_id"]))]
+    both = np.concatenate([_chosen(warps, ~shared), pieces])
+    return _chosen(both, np.lexsort((lowest, both["request"], both["launch_id"])))
 
 
 def _row_groups(warps: Warps, producer: Producer) -> Iterator[tuple[dict[str, Column], int]]:
@@ -133,15 +151,16 @@ def _row_groups(warps: Warps, producer: Producer) -> Iterator[tuple[dict[str, Co
 
 def _columns(warps: Warps, producer: Producer) -> tuple[dict[str, Column], int]:
     """Return the columns of a row group, and its rows."""
-    takes_part = _taking_part(warps)
-    counts = takes_part.sum(axis=1, dtype=np.uint8)
     addresses = warps["base"].view(np.int64)[:, None] + warps["distances"]
     lanes = np.broadcast_to(_LANE_NUMBERS, addresses.shape)
-    rows = int(counts.sum(dtype=np.int64))
-    if rows == addresses.size:
+    counts: NDArray[np.uint8] | int = LANES
+    if np.all(warps["lanes"] == _ALL_LANES):
         address, lane = addresses.reshape(-1), lanes.reshape(-1)
     else:
+        takes_part = _taking_part(warps)
+        counts = takes_part.sum(axis=1, dtype=np.uint8)
         address, lane = addresses[takes_part], lanes[takes_part]
+    rows = len(address)
     columns: dict[str, Column] = {
         "rank": Runs(np.array([producer.rank], np.int32), rows),
         "pid": Runs(np.array([producer.pid], np.int64), rows),
@@ -151,5 +170,5 @@ def _columns(warps: Warps, producer: Producer) -> tuple[dict[str, Column], int]:
     return columns | {name: _runs(warps[name], counts) for name in _OF_WARP}, rows
 
 
-def _runs(values: NDArray[Any], counts: NDArray[np.uint8]) -> Runs:
+def _runs(values: NDArray[Any], counts: NDArray[np.uint8] | int) -> Runs:
     return Runs(np.ascontiguousarray(values), counts)

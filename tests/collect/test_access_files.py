@@ -51,6 +51,10 @@ def write(ring: RingWriter, made) -> None:
     ring.write("warp_access", {"record": items(made)})
 
 
+def accesses_of(sent) -> int:
+    return sum(rows(made, 0, 1).height for made in sent)
+
+
 def test_files_are_sorted_and_follow_each_other(recording):
     rings = [RingWriter(str(recording.channel.folder), rank=rank) for rank in (0, 4)]
     sent = [
@@ -77,8 +81,9 @@ def test_files_are_sorted_and_follow_each_other(recording):
     assert recording.receiver.bytes >= on_disk
 
 
-def test_what_waits_long_enough_is_in_a_file(recording, monkeypatch):
-    monkeypatch.setattr(receive, "FILE_SECONDS", 0.0)
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+def test_what_waits_long_enough_is_in_a_file(recording, monkeypatch, seconds):
+    monkeypatch.setattr(receive, "FILE_SECONDS", seconds)
     recording.receiver = Receiver(recording.channel, recording.writer.path, lambda: 1000)
     made = records(3, 20)
     write(RingWriter(str(recording.channel.folder), rank=0), made)
@@ -106,7 +111,8 @@ def test_where_writing_is_slow_rings_fill_and_others_go_on(recording, monkeypatc
         sent.append(records(len(sent), 50))
         write(ring, sent[-1])
         spans.write("thread", ("tid", "name"), [(len(sent), "thread")])
-        for _ in range(3):
+        waits = recording.receiver.receive(0)
+        while recording.receiver.rows.get("access", 0) < accesses_of(sent[:3]):
             waits = recording.receiver.receive(0)
         assert recording.receiver.rows["thread"] == len(sent)
     assert len(sent) == 3 + SLOTS  # what is being written, what waits for it, and a full ring
@@ -114,8 +120,31 @@ def test_where_writing_is_slow_rings_fill_and_others_go_on(recording, monkeypatc
     assert recording.channel.losses() == []
     go_on.set()
     trace = recording.finish()
-    assert trace.scan("access").collect().height == sum(rows(made, 0, 1).height for made in sent)
+    assert trace.scan("access").collect().height == accesses_of(sent)
     assert trace.scan("thread").collect().height == len(sent)
+
+
+def test_receiving_does_not_wait_for_copying(recording, monkeypatch):
+    go_on = threading.Event()
+    real = access_files.warps_of
+
+    def slowly(batch):
+        assert go_on.wait(30)
+        return real(batch)
+
+    monkeypatch.setattr(access_files, "warps_of", slowly)
+    ring = RingWriter(str(recording.channel.folder), rank=0)
+    spans = Writer(recording.channel, 0)
+    sent = [records(part, 50) for part in range(3)]
+    for part, made in enumerate(sent):
+        write(ring, made)
+        spans.write("thread", ("tid", "name"), [(part, "thread")])
+        assert recording.receiver.receive(0)
+    assert recording.receiver.rows == {"thread": 3}
+    go_on.set()
+    trace = recording.finish()
+    assert trace.scan("access").collect().height == accesses_of(sent)
+    assert recording.channel.losses() == []
 
 
 def test_a_full_disk_is_told_and_nobody_waits_for_it(recording, monkeypatch):

@@ -8,6 +8,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -269,6 +270,33 @@ def test_a_borrowed_batch_stays_while_it_is_held_and_its_slot_is_not_reused():
         assert take_rows(channel) == [6]
         full = next(loss for loss in channel.losses() if loss.reason == FULL)
         assert full.first_ts in range(started, time.time_ns())
+
+
+class Yielding(set[int]):
+    """A set that lets other threads go on whenever it is asked."""
+
+    def __contains__(self, item: object) -> bool:
+        found = super().__contains__(item)
+        time.sleep(1e-6)
+        return found
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_many_threads_release_what_one_reads(monkeypatch, machine):
+    monkeypatch.setattr(layout.platform, "machine", lambda: machine)
+    with Channel.create("released", tables=NUMBERS, slots=32, slot_bytes=4096) as channel:
+        writer = RingWriter(str(channel.folder), rank=0)
+        assert channel.poll() is None
+        (ring,) = channel._rings.values()
+        ring._released = Yielding()
+        with ThreadPoolExecutor(8) as threads:
+            for value in range(600):
+                writer.write("numbers", {"value": [value]})
+                batch = channel.poll()
+                assert batch.rows["value"].to_pylist() == [value]
+                threads.submit(batch.release)
+        assert channel.fill == 0
+        assert channel.losses() == []
 
 
 def test_a_slow_reader_loses_only_what_is_counted():
