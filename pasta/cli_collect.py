@@ -85,6 +85,10 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Let cuda.memory leave tensor copies (TMA) alone: kernels with them take 20 times their time.",
     ),
     click.option(
+        "--switch-patches", is_flag=True,
+        help="Let kernels bear patches of cuda.memory only while launches are watched; not with CUDA graphs.",
+    ),
+    click.option(
         "--instructions", is_flag=True, help="Let cuda.memory count accesses by instruction."
     ),
     click.option(
@@ -309,6 +313,7 @@ def _memory_options(options: dict[str, Any]) -> MemoryOptions:
         records=options["records"],
         every_space=options["all_spaces"],
         tensor_loads=not options["no_tensor_loads"],
+        switched=options["switch_patches"],
         instructions=options["instructions"],
         events=options["events"],
         within=options["within"],

@@ -362,6 +362,7 @@ NOTHING_SELECTED = {
     "records": "written",
     "all_spaces": False,
     "no_tensor_loads": False,
+    "switch_patches": False,
     "instructions": False,
     "events": False,
     "within": "",

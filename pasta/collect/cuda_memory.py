@@ -26,6 +26,8 @@ class MemoryOptions:
         every_space: shared, local and remote shared memory too.
         tensor_loads: copies of tensors (TMA) into shared memory too, whose kernels then take some 20
             times their time; without them what is read is a lower bound.
+        switched: kernels bear patches only while launches are watched, and take their own time otherwise;
+            not for programs with CUDA graphs.
         instructions: count accesses by instruction.
         events: count events on the device by instruction: barriers, calls, pipelines, ...
         within: regular expression of names of NVTX ranges: only launches made while such a range is
@@ -41,6 +43,7 @@ class MemoryOptions:
     records: str = "written"
     every_space: bool = False
     tensor_loads: bool = True
+    switched: bool = False
     instructions: bool = False
     events: bool = False
     within: str = ""
@@ -73,6 +76,7 @@ class MemoryOptions:
             "records": self.records if self.records != "written" else "",
             "spaces": "all" if self.every_space else "",
             "tensor_loads": "" if self.tensor_loads else "no",
+            "patches": "switched" if self.switched else "",
             "instructions": "yes" if self.instructions else "",
             "events": "yes" if self.events else "",
             "range": self.within,

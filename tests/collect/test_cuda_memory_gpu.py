@@ -299,7 +299,7 @@ def test_raw_accesses_are_each_threads(run):
 
 
 def test_patches_go_while_a_kernel_waits_for_the_host(program, tmp_path):
-    only = ["--match", "waits_for_host", "--launches", "0:0"]
+    only = ["--match", "waits_for_host", "--launches", "0:0", "--switch-patches"]
     collect = ["-m", "pasta", "collect", "--with", "cuda.memory:touch", *only, "-o", tmp_path / "t"]
     command = [sys.executable, *collect, "--", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

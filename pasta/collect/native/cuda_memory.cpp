@@ -74,7 +74,9 @@ class MemoryHooks {
     static void graph(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
         auto *whole = static_cast<const Sanitizer_GraphLaunchData *>(data);
         auto *node = static_cast<const Sanitizer_GraphNodeLaunchData *>(data);
-        if (id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN && !whole->isGraphUpload) {
+        if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_CREATING) {
+            collector.graph_is_made();
+        } else if (id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN && !whole->isGraphUpload) {
             drain_before_exit();
             collector.graph_begins(*whole);
         } else if (id == SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN && !node->isGraphUpload) {

@@ -53,14 +53,15 @@ class MemoryCollector {
     /* Watch launches from here on, or do not. */
     void record(bool on) {
         recording = on;
-        modules.begin_with(on && options.launches.may_have(chosen));
+        modules.begin_with(!options.switched || (on && options.launches.may_have(chosen)));
     }
 
     void launch_begins(const Sanitizer_LaunchData &data) {
         OursNow ours;
         InFlight &now = in_flight();
         forget(now);
-        if (closed || is_capturing(data.stream)) return;
+        if (closed) return;
+        if (is_capturing(data.stream)) return graph_is_made();
         const KernelOfLaunch *kernel = inventory.kernel_of(data);
         uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
@@ -74,6 +75,12 @@ class MemoryCollector {
         InFlight &now = in_flight();
         if (now.launch.id) end(now, "cuLaunchKernel");
         now = {};
+    }
+
+    /* A graph has its kernels' code as it is now: no patches come or go any more. */
+    void graph_is_made() {
+        std::lock_guard<std::mutex> guard(launching);
+        has_graphs = true;
     }
 
     void graph_begins(const Sanitizer_GraphLaunchData &data) {
@@ -195,7 +202,8 @@ class MemoryCollector {
     uint64_t launches = 0, context_count = 0, under_way = 0; /* watched launches that have begun and not ended: they need their patches */
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
-    uint64_t not_selected = 0, while_patching = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
+    bool has_graphs = false, wants_patches = !options.switched;
+    uint64_t not_selected = 0, while_patching = 0, without_patches = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
     MemoryRows rows;
@@ -225,7 +233,8 @@ class MemoryCollector {
                       context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
         bool recorded = recording && options.launches.may_have(chosen);
-        bool patched = (!recorded && under_way) || modules.watch(data.context, recorded);
+        if (options.switched && !has_graphs && (recorded || !under_way)) wants_patches = recorded;
+        bool patched = modules.watch(data.context, wants_patches) && wants_patches;
         bool selected = recorded && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!selected) {
@@ -233,7 +242,7 @@ class MemoryCollector {
             return;
         }
         if (!patched) {
-            ++while_patching;
+            ++(wants_patches ? while_patching : without_patches);
             return;
         }
         if (!context) {
@@ -250,6 +259,7 @@ class MemoryCollector {
 
     /* Tell a kernel where to leave what it does; nowhere, if it has no place. */
     void watch(const Sanitizer_LaunchData &data, const InFlight &now) {
+        if (!wants_patches) return;
         const Slot *slot = now.place.bank ? now.place.bank->on_device(now.place.slot) : nullptr;
         call("launch", call.library.set_launch_data, data.hLaunch, data.function, data.hStream, slot);
     }
@@ -400,6 +410,7 @@ class MemoryCollector {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
             {options.tensor_loads ? 0 : launches - not_selected, "launches whose tensor copies (TMA) were left alone (--no-tensor-loads): what they read is a lower bound"},
             {while_patching, "launches while another thread set patches: their memory was not watched"},
+            {without_patches, "launches after a CUDA graph was made while no launch was watched (--switch-patches): their memory was not watched"},
             {without_context, "launches in contexts for which the collector got no memory: theirs was not watched"},
             {not_watched, "launches for which there was no room in time: their memory was not watched"},
             {given_up, "launches that had not ended when the program did: what they touched is not known"},

@@ -43,6 +43,7 @@ struct MemoryOptions {
     bool counts = false;        /* levels `counts` and `access` */
     bool every_space = false;   /* shared, local and remote shared memory too */
     bool tensor_loads = true;   /* tensor copies (TMA) into shared memory */
+    bool switched = false;      /* kernels bear patches only while launches are watched */
     bool instructions = false;  /* accesses by instruction */
     bool events = false;
     bool stacks = false;        /* of launches */
@@ -66,6 +67,7 @@ struct MemoryOptions {
         options.counts = options.records || options.instructions || level == "counts";
         options.every_space = text("spaces") == "all";
         options.tensor_loads = text("tensor_loads") != "no";
+        options.switched = text("patches") == "switched";
         options.events = text("events") == "yes";
         options.serial = text("serial") == "yes";
         if (std::string pattern = text("range"); !pattern.empty()) {

@@ -76,7 +76,7 @@ def test_ranges_of_launches(ask, text, chosen):
 
 def test_what_is_not_told_has_its_default(ask):
     assert ask({"level": "touch"}, "options", "any") == (
-        "touch_ records=0 counts=0 spaces=0 tensor_loads=1 events=0 stacks=0 serial=0 granule=512 block=65536"
+        "touch_ records=0 counts=0 spaces=0 tensor_loads=1 switched=0 events=0 stacks=0 serial=0 granule=512 block=65536"
         f" device={64 << 20} blocks=0:{EVERY_ONE} 1"
     )
 
@@ -88,13 +88,14 @@ def test_options_arrive_as_the_launcher_tells_them(ask):
         blocks="2:5",
         every_space=True,
         tensor_loads=False,
+        switched=True,
         events=True,
         serial=True,
         device_bytes=9 << 20,
     )
     settings = options.in_program() | {"level": "counts", "match": r"gemm_\d+\(", "stacks": True}
     assert ask(settings, "options", "gemm_12(int)", "gemm_x(int)") == (
-        "counts_ records=0 counts=1 spaces=1 tensor_loads=0 events=1 stacks=1 serial=1 granule=4096 block=8192"
+        "counts_ records=0 counts=1 spaces=1 tensor_loads=0 switched=1 events=1 stacks=1 serial=1 granule=4096 block=8192"
         f" device={9 << 20} blocks=2:5 1 0"
     )
 
