@@ -213,7 +213,9 @@ def _cost(row: dict[str, Any], cases: int) -> str:
     share = f" ({human(abs(row['more_share']), 'more_share')})" if row["clear"] else ""
     size, way = _more(row["more_ns"])
     where = f", in the mean of {cases} cases" if cases > 1 else ""
-    said = f"with {row['collected']} a run takes {size}{share} {way} than with {row['beside']}{where}"
+    said = (
+        f"with {row['collected']} a run takes {size}{share} {way} than with {row['beside']}{where}"
+    )
     if row["rounds"] < _FEWEST:
         return f"{said}, by one run of each: chance alone may be as much"
     bounds = " and ".join(" ".join(_more(row[end])) for end in ("low_ns", "high_ns"))

@@ -65,7 +65,9 @@ def test_floats_are_numbered_with_nan_last_and_zeros_as_one(data):
     if data.draw(st.booleans()):
         parts = [part.sort() for part in parts]
     keys, groups = number_groups(["x"], *(part.to_frame() for part in parts))
-    assert keys["x"].to_list() == pytest.approx(pl.concat(parts).unique().sort().to_list(), nan_ok=True)
+    assert keys["x"].to_list() == pytest.approx(
+        pl.concat(parts).unique().sort().to_list(), nan_ok=True
+    )
     for part, numbered in zip(parts, groups, strict=True):
         assert keys["x"].gather(numbered).eq_missing(part).all()
 
