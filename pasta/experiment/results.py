@@ -197,7 +197,7 @@ def _times(levels: pl.DataFrame) -> Iterator[str]:
         levels.group_by("case_number", "case", maintain_order=True), 8
     ):
         said = [
-            f"a {row['level']} takes {human(row['time_ns'], 'time_ns')} (seen by {row['collected']})"
+            f"a {row['level']} takes {human(row['time_ns'], 'time_ns')} (with {row['collected']})"
             for row in own.filter(pl.col("level").is_in([RUN, STEP])).to_dicts()
         ]
         yield f"{case}: {', '.join(said)}"
@@ -210,20 +210,23 @@ def _costs(costs: pl.DataFrame, cases: int) -> Iterator[str]:
 
 
 def _cost(row: dict[str, Any], cases: int) -> str:
-    low, more, high = row["low_ns"], row["more_ns"], row["high_ns"]
-    verb, to = "adds", "to"
-    if more < 0:
-        verb, to, more = "saves", "of", -more
-        low, high = (None, None) if low is None else (-high, -low)
+    share = f" ({human(abs(row['more_share']), 'more_share')})" if row["clear"] else ""
+    size, way = _more(row["more_ns"])
     where = f", in the mean of {cases} cases" if cases > 1 else ""
-    said = f"{row['collected']} {verb} {human(more, 'more_ns')}"
-    to = f"{to} a run under {row['beside']}{where}"
+    said = (
+        f"with {row['collected']} a run takes {size}{share} {way} than with {row['beside']}{where}"
+    )
     if row["rounds"] < _FEWEST:
-        return f"{said} {to}, by one run of each: chance alone may be as much"
-    bounds = f"95 % within {human(low, 'low_ns')} to {human(high, 'high_ns')}"
+        return f"{said}, by one run of each: chance alone may be as much"
+    bounds = " and ".join(" ".join(_more(row[end])) for end in ("low_ns", "high_ns"))
     if not row["clear"]:
-        return f"{said} {to}, which chance alone may be: {bounds}"
-    return f"{said} ({human(abs(row['more_share']), 'more_share')}) {to}, {bounds}"
+        said = f"{said}, which chance alone may be"
+    return f"{said}: between {bounds}, with a confidence of 95 %"
+
+
+def _more(ns: float) -> tuple[str, str]:
+    """Return how much more or less a time is, and which of both."""
+    return human(abs(ns), "more_ns"), "less" if ns < 0 else "more"
 
 
 def _notes(experiment: Experiment) -> list[str]:

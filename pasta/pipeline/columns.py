@@ -211,7 +211,7 @@ def _numbered_columns(rows: pl.DataFrame) -> Iterator[tuple[pl.Series, Any]]:
     """Yield for each column its distinct values, sorted, nulls first, and for each row the place of its value.
 
     Texts are numbered as they first occur, column beside column, integers by a table or by bisection,
-    others by a join.
+    floats by bisection, others by a join.
     """
     kinds = {
         column.name: pl.Categorical(pl.Categories.random())
@@ -226,6 +226,8 @@ def _numbered_columns(rows: pl.DataFrame) -> Iterator[tuple[pl.Series, Any]]:
         values = column.unique().sort()
         if column.dtype.is_integer() and not column.null_count():
             yield values, _integer_places(values.to_numpy(), column.to_numpy())
+        elif column.dtype.is_float():
+            yield values, _float_places(values, column)
         else:
             yield values, _joined_places(values, column)
 
@@ -250,6 +252,14 @@ def _integer_places(values: Any, column: Any) -> Any:
     table = np.zeros(width, dtype=np.int64)
     table[values - values[0]] = np.arange(len(values))
     return table[column - values[0]]
+
+
+def _float_places(values: pl.Series, column: pl.Series) -> Any:
+    """Return the places of a column's floats; NaN is the greatest, which a join of sorted columns loses."""
+    nulls = values.null_count()
+    places = nulls + np.searchsorted(values.drop_nulls().to_numpy(), column.to_numpy())
+    places[column.is_null().to_numpy()] = 0
+    return places
 
 
 def _joined_places(values: pl.Series, column: pl.Series) -> Any:

@@ -59,7 +59,7 @@ def judge(
 def _outcome(threshold: Threshold, tables: Mapping[str, pl.DataFrame], facts: Mapping[str, Any]) -> Outcome:  # fmt: skip
     before, after = facts["ranks_before"], facts["ranks_after"]
     if threshold.of != "step" and before and after and before != after:
-        other = f"cannot be told: the runs have {before} and {after} ranks, whose times add up"
+        other = f"cannot be told: the runs have {before} and {after} ranks, and all of them count"
         return Outcome("untold", f"{threshold.path}: {other}")
     return _counted(threshold, tables) if threshold.of in COUNTED else _timed(threshold, tables)
 

@@ -112,6 +112,8 @@ def fill_template(
 ) -> str:
     """Replace `{column}` and `{column:kind}` by values of `row`; long names lose their middle.
 
+    `device {device}` is `the host or an unknown device` where it is none.
+
     Raises:
         ConfigError: the template names neither a column of the row nor a parameter.
     """
@@ -125,6 +127,8 @@ def fill_template(
         known = ", ".join([*row, *parameters])
         raise ConfigError(path, f"'{template}' names '{name}'; there are: {known}")
 
+    if row.get("device") == NO_DEVICE:
+        template = template.replace("device {device}", "the host or an unknown device")
     return _FIELD.sub(value, template)
 
 

@@ -100,11 +100,11 @@ def test_what_a_level_adds_is_the_difference_within_rounds(found):
         ("torch:operators", "ranges", 0)
     ]
     assert made.findings[0] == (
-        "size=1: a run takes 1.02 us (seen by none), a step takes 103 ns (seen by ranges)"
+        "size=1: a run takes 1.02 us (with none), a step takes 103 ns (with ranges)"
     )
     assert made.findings[2] == (
-        "ranges saves 9.99 us of a run under none, in the mean of 2 cases, which chance alone may be:"
-        " 95 % within -17.77 us to 37.75 us"
+        "with ranges a run takes 9.99 us less than with none, in the mean of 2 cases, which chance alone may be:"
+        " between 37.75 us less and 17.77 us more, with a confidence of 95 %"
     )
 
 
@@ -170,8 +170,8 @@ def test_a_level_that_costs_less_saves(tmp_path):
         sizes="[1, 2]",
     )
     assert made.findings[-1] == (
-        "ranges saves 52 ns (3.4 %) of a run under none, in the mean of 2 cases,"
-        " 95 % within 50 ns to 54 ns"
+        "with ranges a run takes 52 ns (3.4 %) less than with none, in the mean of 2 cases:"
+        " between 54 ns less and 50 ns less, with a confidence of 95 %"
     )
 
 

@@ -58,6 +58,20 @@ def test_integers_are_numbered_whether_close_together_or_far_apart(kind, least, 
         assert keys["n"].gather(numbered).to_list() == part
 
 
+@given(st.data())
+def test_floats_are_numbered_with_nan_last_and_zeros_as_one(data):
+    column = st.lists(st.none() | st.sampled_from([-0.0, 0.0, 1.5, float("nan")]), max_size=4)
+    parts = [pl.Series("x", data.draw(column), pl.Float64) for _ in range(2)]
+    if data.draw(st.booleans()):
+        parts = [part.sort() for part in parts]
+    keys, groups = number_groups(["x"], *(part.to_frame() for part in parts))
+    assert keys["x"].to_list() == pytest.approx(
+        pl.concat(parts).unique().sort().to_list(), nan_ok=True
+    )
+    for part, numbered in zip(parts, groups, strict=True):
+        assert keys["x"].gather(numbered).eq_missing(part).all()
+
+
 def test_without_keys_there_is_one_group():
     keys, (groups,) = number_groups([], pl.DataFrame({"ts": [5, 6]}))
     assert groups.tolist() == [0, 0]

@@ -17,24 +17,24 @@ def test_planted_waits_are_found_in_every_seed_with_their_steps(tmp_path):
         write_trace(
             tmp_path / str(seed), **steps_run(seed, ranks=1, data={(0, 3): 900_000, (0, 5): 700_000})
         )
-        for seed in range(20)
+        for seed in range(100)
     ]  # fmt: skip
-    report = pasta.run("data_loading", trace=traces, top=40)
+    report = pasta.run("data_loading", trace=traces, top=200)
     assert report.findings[0].startswith("device 0 of rank 0 stands still for 1.6")
     assert "worker processes, which do not keep up" in report.findings[0]
     waits = report.tables["steps"].group_by("trace").agg("step", "wait_ns")
-    assert waits.height == 20
+    assert waits.height == 100
     for names, waited in waits.select("step", "wait_ns").rows():
         assert names[:2] == ["ProfilerStep#3", "ProfilerStep#5"]
         assert waited[0] >= 900_000 > waited[1] >= 700_000
     loaders = report.tables["loaders"]
-    assert loaders["batches"].to_list() == [8] * 20
-    assert loaders["load_ns"].to_list() == [8 * 5_000 + 1_600_000] * 20
-    assert loaders["longest_ns"].to_list() == [905_000] * 20
+    assert loaders["batches"].to_list() == [8] * 100
+    assert loaders["load_ns"].to_list() == [8 * 5_000 + 1_600_000] * 100
+    assert loaders["longest_ns"].to_list() == [905_000] * 100
 
 
 def test_nothing_is_found_in_clean_runs(tmp_path):
-    traces = [write_trace(tmp_path / str(seed), **steps_run(seed, ranks=1, steps=4)) for seed in range(50)]  # fmt: skip
+    traces = [write_trace(tmp_path / str(seed), **steps_run(seed, ranks=1, steps=4)) for seed in range(100)]  # fmt: skip
     report = pasta.run("data_loading", trace=traces)
     assert report.findings == []
     assert (report.tables["waiting"]["wait_share"] < 0.05).all()

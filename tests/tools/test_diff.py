@@ -309,7 +309,19 @@ def test_different_numbers_of_ranks_are_told(make_trace):
     runs = {"before": make_trace("before", **both), "after": make_trace("after", **run_of())}
     report = pasta.run("diff", runs=runs)
     assert report.facts == {"ranks_before": 2, "ranks_after": 1}
-    assert report.findings[0].startswith("the runs have 2 and 1 ranks, whose times add up")
+    assert report.findings[0].startswith("the runs have 2 and 1 ranks, and all of them count")
     one = pasta.run("diff", runs=runs, before_rank=1)
     assert one.facts == {"ranks_before": 1, "ranks_after": 1}
-    assert not any("ranks, whose times" in text for text in one.findings)
+    assert not any("all of them count" in text for text in one.findings)
+
+
+def test_different_numbers_of_ranks_are_told_of_a_trace_for_each(make_trace):
+    """Recordings of the same rank are no further ranks."""
+    rank = [make_trace(f"rank{n}", **run_of(rank=n)) for n in (0, 1)]
+    missing = {"before.1": rank[0], "before.2": rank[1], "after.1": rank[0], "after.2": rank[0]}
+    report = pasta.run("diff", runs=missing)
+    assert report.facts == {"ranks_before": 2, "ranks_after": 1}
+    assert report.findings[0].startswith("the runs have 2 and 1 ranks, and all of them count")
+    whole = pasta.run("diff", runs={**missing, "after.2": rank[1]})
+    assert whole.facts == {"ranks_before": 2, "ranks_after": 2}
+    assert not any("all of them count" in text for text in whole.findings)

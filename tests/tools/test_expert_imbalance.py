@@ -50,7 +50,7 @@ def test_a_hot_expert_is_named(tmp_path, seed):
 
 
 def test_nothing_is_found_among_even_experts(tmp_path):
-    traces = [write_trace(tmp_path / str(seed), **experts_run(seed)) for seed in range(60)]
+    traces = [write_trace(tmp_path / str(seed), **experts_run(seed)) for seed in range(100)]
     assert pasta.run("expert_imbalance", trace=traces).findings == []
 
 

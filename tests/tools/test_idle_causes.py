@@ -143,14 +143,14 @@ def reported(tmp_path, seeds: range, **planted: Any) -> pasta.Report:
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_cause_is_named_in_every_seed(tmp_path, planted):
     losses = {planted: {(0, step): 400_000 for step in range(4)}}
-    report = reported(tmp_path, range(20), ranks=1, **losses)
+    report = reported(tmp_path, range(100), ranks=1, **losses)
     causes = report.tables["causes"]
-    assert causes["text"].to_list()[:20] == [PLANTED[planted]] * 20
-    assert causes["trace"][:20].n_unique() == 20
-    assert (causes["of_time"][20:] < 0.05).all()
+    assert causes["text"].to_list()[:100] == [PLANTED[planted]] * 100
+    assert causes["trace"][:100].n_unique() == 100
+    assert (causes["of_time"][100:] < 0.05).all()
     assert any(text.startswith(PLANTED[planted]) for text in report.findings)
     label = {"data": LOADER, "copy": "HtoD copy of aten::to"}.get(planted)
-    assert label is None or causes["label"].to_list()[:20] == [label] * 20
+    assert label is None or causes["label"].to_list()[:100] == [label] * 100
 
 
 def test_nothing_is_found_in_clean_runs(tmp_path):

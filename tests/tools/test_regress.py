@@ -169,7 +169,7 @@ def test_sums_of_different_numbers_of_ranks_are_not_compared(judged):
     code, lines = judged(run_of(), "{of: step, most: 1%}", "{of: device, most: 1%}", "{of: removed, most: 0}", before=of_two_ranks())  # fmt: skip
     assert code == 4
     assert lines == [
-        f"thresholds[{n}]: cannot be told: the runs have 2 and 1 ranks, whose times add up"
+        f"thresholds[{n}]: cannot be told: the runs have 2 and 1 ranks, and all of them count"
         for n in (1, 2)
     ]
 

@@ -142,10 +142,10 @@ def test_nothing_is_found_in_clean_runs(tmp_path):
     ],
 )
 def test_one_slow_step_is_found_and_named(tmp_path, planted, part, cause):
-    report = reported(tmp_path, range(20), **{planted: {(1, 5): 400_000}})
+    report = reported(tmp_path, range(100), **{planted: {(1, 5): 400_000}})
     slow = report.tables["slow"]
     assert slow.select("rank", "step", "part").unique().rows() == [(1, "ProfilerStep#5", part)]
-    assert slow.height == 20
+    assert slow["trace"].n_unique() == slow.height == 100
     assert slow["cause"].unique().to_list() == [cause]
     assert slow["more_part_ns"].is_between(350_000, 450_000).all()
     assert "ProfilerStep#5 of rank 1 takes" in " ".join(report.findings)
@@ -172,11 +172,34 @@ def test_what_every_step_loses_is_named(tmp_path, planted, text):
     assert report.tables["heavy"].is_empty()
 
 
+@pytest.mark.parametrize(("peak", "text"), [(1e12, ": 4.0 % of"), (1e9, ": 4000.0 % of"), (0.0, "cannot be told: no peak of fp32")])  # fmt: skip
+def test_work_that_shapes_tell_is_compared_with_the_peak(tmp_path, peak, text):
+    """Two ranks multiply matrices in each of two steps of 1 ms; one does so three times as often."""
+    tables: dict[str, list[dict[str, Any]]] = {"span": [], "kernel": []}
+    for rank, step in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        common, begin = {"rank": rank, "pid": 7 + rank}, step * 1_000_000
+        tables["kernel"].append({**common, "device": 0, "ts": begin, "dur": 400_000, "launch_id": step + 1, "name": "gemm"})  # fmt: skip
+        tables["span"].append({**common, "tid": 1, "ts": begin, "dur": 1_000_000, "span_id": 10 * step + 1, "level": "step", "name": f"step {step}"})  # fmt: skip
+        for n in range(1 + 2 * rank):
+            tables["span"].append({**common, "tid": 1, "ts": begin + 10 + 100 * n, "dur": 50, "span_id": 10 * step + 2 + n, "level": "operator", "name": "aten::mm", "input_shapes": ["100x1000", "1000x100"], "input_types": ["float"] * 2})  # fmt: skip
+    report = pasta.run("step_budget", trace=write_trace(tmp_path / "t", **tables), peak_flops=peak)
+    one = 2 * 100 * 1000 * 100 / 1e-3 / peak if peak else None
+    expected = {0: one, 1: one and 3 * one}
+    for table, rows in (("steps", 4), ("ranks", 2)):
+        found = report.tables[table]
+        assert found.height == rows
+        assert all(share == pytest.approx(expected[rank]) for rank, share in found.select("rank", "utilisation_share").rows())  # fmt: skip
+    assert report.findings[1].startswith(
+        "matrix products, attention and convolutions do 40.00 Gflop/s"
+    )
+    assert text in report.findings[1]
+
+
 def test_a_rank_that_computes_more_stands_out(tmp_path):
-    report = reported(tmp_path, range(10), compute={(2, step): 300_000 for step in range(8)})
+    report = reported(tmp_path, range(100), compute={(2, step): 300_000 for step in range(8)})
     heavy = report.tables["heavy"]
     assert heavy.select("rank", "part").unique().rows() == [(2, "compute")]
-    assert heavy.height == 10
+    assert heavy["trace"].n_unique() == heavy.height == 100
     assert "rank 2 needs" in " ".join(report.findings)
 
 

@@ -60,6 +60,6 @@ def test_it_is_shown_as_unknown_or_the_host(trace):
     assert human(-1, "device") == "host or unknown"
     assert human(0, "device") == "0"
     findings = pasta.run("device_time", trace=trace).findings
-    assert sum("device host or unknown of rank 0 is busy" in finding for finding in findings) == 1
+    assert sum("the host or an unknown device of rank 0 is busy" in text for text in findings) == 1
     findings = pasta.run("load_balance", trace=trace).findings
     assert findings[0].startswith("rank 0, pid 1, device unknown computes longest")

@@ -107,6 +107,17 @@ def test_a_slow_time(planted):
     assert report.tables["at.slow_streams"].height == 0
 
 
+def test_what_shards_add_up_is_whole(make_trace):
+    """So the order in which workers end changes no digit."""
+    time = make_trace("time", **varied_run(1, slow_rounds=(1, range(40, 60), 1.05)))
+    rank = make_trace("rank", **varied_run(1, slow_rank={1: 1.05}))
+    tables = pasta.run("variability", trace=[time, rank]).tables
+    period, device = tables["periods"], tables["at.slow_devices"]
+    assert period.height == device.height == 1
+    sums = [*period.select("excess", "expected", "variance").row(0), device["variance"].item()]
+    assert all(part > 0 and part % 1 == 0 for part in sums)
+
+
 def test_a_slow_launch(planted):
     report = planted(slow_launch=(1, 50, 1.5))
     kernels = report.tables["kernels"]

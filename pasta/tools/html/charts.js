@@ -7,7 +7,7 @@ function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
   const { numbers, unit, since } = axisNumbers(column);
   const name = since === null ? column.heading : `${column.heading} since the first`;
-  const label = { formatter: (value) => human(value, { kind: "number", unit }) };
+  const label = { formatter: (value) => human(value, { kind: "number", unit }), alignMaxLabel: "right" };
   return {
     column, numbers, unit,
     axis: { type: "value", name, nameLocation: "middle", nameGap: 34, axisLabel: label, scale: true, ...extra },
