@@ -214,9 +214,9 @@ def _numbered_columns(rows: pl.DataFrame) -> Iterator[tuple[pl.Series, Any]]:
     floats by bisection, others by a join.
     """
     kinds = {
-        column.name: pl.Categorical(pl.Categories.random())
-        for column in rows
-        if column.dtype == pl.String and not column.null_count()
+        name: pl.Categorical(pl.Categories.random())
+        for name, kind in rows.schema.items()
+        if kind == pl.String
     }
     texts = rows.select(pl.col(name).cast(kind) for name, kind in kinds.items())
     for column in rows:
@@ -233,13 +233,14 @@ def _numbered_columns(rows: pl.DataFrame) -> Iterator[tuple[pl.Series, Any]]:
 
 
 def _sorted_texts(column: pl.Series) -> tuple[pl.Series, Any]:
-    """Return the categories of a column in the order of texts, and for each row the place of its own."""
+    """Return the categories of a column in the order of texts, nulls first, and for each row the place of its own."""
     found = column.unique()
     texts = found.cast(pl.String)
     order = texts.arg_sort().to_numpy()
+    null = len(found) - 1  # Where there are nulls, the others are numbered from 0 up to before it.
     places = np.empty(len(found), dtype=np.int64)
-    places[found.to_physical().to_numpy()[order]] = np.arange(len(found))
-    return texts.sort(), places[column.to_physical().to_numpy()]
+    places[found.to_physical().fill_null(null).to_numpy()[order]] = np.arange(len(found))
+    return texts.sort(), places[column.to_physical().fill_null(null).to_numpy()]
 
 
 def _integer_places(values: Any, column: Any) -> Any:

@@ -94,11 +94,20 @@ class Graph:
     ) -> dict[str, pl.LazyFrame]:
         """Do as `plan`, with rows as they come where their order is undefined.
 
-        Nodes that are `held` are run when they are reached, so that what comes after reads their rows. What
-        nothing reads any more is let go at once.
+        Nodes that are `held` are run when they are reached, so that what comes after reads their rows.
         """
-        plans, wanted = dict(tables), list(wanted)
-        needed = self.needed(wanted, tables)
+        return self.continued(dict(tables), wanted, collect, held)
+
+    def continued(
+        self,
+        plans: dict[str, pl.LazyFrame],
+        wanted: Iterable[str],
+        collect: Collect,
+        held: Container[str] = (),
+    ) -> dict[str, pl.LazyFrame]:
+        """Do as `unsorted_plan`, and take out of `plans` what nothing reads any more, at once."""
+        wanted = list(wanted)
+        needed = self.needed(wanted, plans)
         last_readers = {source: name for name in needed for source in self.nodes[name].sources}
         for name in needed:
             apply = self._hold if name in held else self._apply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -87,15 +87,19 @@ def run_graph(
         found = engine.run(config, graph, sources, wanted)
         if found is not None:
             return found
-        tables = input_tables(config, graph, sources)
+        plans = input_tables(config, graph, sources)
         known = {} if shared is None else shared.known()
         asked = (
             set() if shared is None else shared.asked().intersection(graph.needed(wanted, known))
         )
         known |= engine.run_parts(graph, sources, [*wanted, *asked], known)
-        plans, rows = collect_wanted(graph, tables | known, wanted, engine.collect, asked)
         if shared is not None:
-            shared.hold(known | plans)
+            shared.hold(known)
+        plans |= known
+        del known  # It would hold rows until the end that the graph reads only in the beginning.
+        made, rows = collect_wanted(graph, plans, wanted, engine.collect, asked)
+        if shared is not None:
+            shared.hold(made)
         return rows
 
 
@@ -116,7 +120,7 @@ def _sums_told(tool: str) -> Generator[None]:
 
 def collect_wanted(
     graph: Graph,
-    tables: Mapping[str, pl.LazyFrame],
+    plans: dict[str, pl.LazyFrame],
     wanted: Sequence[str],
     collect: Collect,
     asked: Collection[str] = (),
@@ -125,7 +129,8 @@ def collect_wanted(
 
     Args:
         graph: the graph.
-        tables: a plan for each input, and for each node that has run already.
+        plans: one for each input, and for each node that has run already; those that nothing reads any
+            more are taken out.
         wanted: the nodes whose rows to return.
         collect: runs plans.
         asked: nodes whose rows to hold if they are run.
@@ -134,12 +139,12 @@ def collect_wanted(
         Plans of the wanted nodes, and of the held ones that were asked for, which read their rows; and the
         rows of the wanted nodes.
     """
-    needed = graph.needed(wanted, tables)
+    needed = graph.needed(wanted, plans)
     asked = set(asked).intersection(needed)
     held = graph.read_again(wanted).intersection(needed)
-    plans = graph.unsorted_plan(tables, [*wanted, *asked], collect, held | asked)
-    results = [graph.in_order(name, plans[name]) for name in wanted]
-    return plans, dict(zip(wanted, collect(results), strict=True)) if wanted else {}
+    made = graph.continued(plans, [*wanted, *asked], collect, held | asked)
+    results = [graph.in_order(name, made[name]) for name in wanted]
+    return made, dict(zip(wanted, collect(results), strict=True)) if wanted else {}
 
 
 def input_tables(

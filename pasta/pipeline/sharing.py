@@ -51,7 +51,8 @@ def in_turn(nodes: Mapping[str, set[int]]) -> list[str]:
     """Order tools so that few nodes are held at a time.
 
     The next tool is always that which has most of the nodes that are held, for each that it would add
-    to them; of equals, that after which fewest are held.
+    to them; of equals, that after which fewest are held. Of those that would add the same, the one with the
+    fewest nodes of its own comes first: the last is given what is held, and can let it go as it runs.
 
     Args:
         nodes: tool -> the nodes that it runs or reads.
@@ -67,7 +68,9 @@ def in_turn(nodes: Mapping[str, set[int]]) -> list[str]:
         return -len(own & held) / (1 + len(own - held)), kept
 
     while left:
-        tool = min(left, key=cost)
+        new = left[min(left, key=cost)] - held
+        alike = [tool for tool in left if left[tool] - held == new]
+        tool = min(alike, key=lambda tool: (len(nodes[tool]), cost(tool)))
         own = left.pop(tool)
         readers.subtract(own)
         held = {number for number in held | own if readers[number]}
@@ -85,12 +88,15 @@ class SharedNodes:
         self._numbers, self._plans, self._later = numbers, plans, later
 
     def known(self) -> dict[str, pl.LazyFrame]:
-        """Return plans that read the rows that are held of nodes of the graph."""
-        return {
-            name: self._plans[number]
-            for name, number in self._numbers.items()
-            if number in self._plans
-        }
+        """Return plans that read the rows that are held of nodes of the graph.
+
+        What no later graph reads is given away: it is held no more, so that the caller can let it go.
+        """
+        names = {name: n for name, n in self._numbers.items() if n in self._plans}
+        found = {name: self._plans[number] for name, number in names.items()}
+        for number in set(names.values()) - self._later:
+            del self._plans[number]
+        return found
 
     def asked(self) -> set[str]:
         """Return the nodes of the graph whose rows later graphs read."""

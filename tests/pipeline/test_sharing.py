@@ -109,6 +109,39 @@ def test_tools_that_read_the_same_follow_each_other():
     assert in_turn(nodes) == ["f", "c", "a", "e", "b", "d"]
 
 
+def test_of_tools_that_add_the_same_the_one_with_most_of_its_own_is_last():
+    assert in_turn({"a": {1, 2, 7, 8}, "b": {1, 2}, "c": {1, 2, 9}}) == ["b", "c", "a"]
+
+
+def test_the_last_graph_lets_shared_rows_go_when_it_has_read_them(trace):
+    last = f"""
+stages:
+  long: {{use: filter, from: kernels, where: dur >= 5}}
+  {BY_NAME}
+  after: {{use: nearest, from: by_name, by: [], order: [time], columns: {{least: time}}}}
+  again: {{use: nearest, from: after, by: [], order: [time], columns: {{below: least}}}}
+report: [{{table: again}}]
+"""
+    tools = dict(enumerate(graphs_of(FIRST, last)))
+    shared = SharedRows({n: (g, wanted_nodes(c, outputs=False)) for n, (c, g) in tools.items()})
+    assert shared.order == [0, 1]
+    alive: list[bool] = []
+
+    class Watching(CpuEngine):
+        def run_parts(self, *given):
+            self.given = weakref.ref(given[-1]["by_name"])
+            return {}
+
+        def collect(self, plans):
+            alive.append(self.given() is not None)
+            return super().collect(plans)
+
+    run_graph(*tools[0], [trace], CpuEngine(), shared=shared.of(0))
+    rows = run_graph(*tools[1], [trace], Watching(), shared=shared.of(1))
+    assert rows["again"]["below"].to_list() == [6, None, None]
+    assert alive == [True, False, False]
+
+
 def test_a_graph_forgets_a_plan_when_the_last_node_that_reads_it_has_its_own(trace):
     stages = f"""
 stages:
