@@ -61,6 +61,12 @@ MISTAKES = {
     HEAD + "include: {of: middle.yaml}, report: [{findings: of}]}": (
         r"report\[0\].findings: 'middle' has no findings for others"
     ),
+    HEAD + "inputs: {spans: span}, findings: [{finding: '{nam}', from: spans}]}": (
+        r"findings\[0\].finding: no column or parameter 'nam'"
+    ),
+    HEAD + "findings: [{finding: a, from: spans}]}": (
+        r"findings\[0\].from: no stage or input 'spans'"
+    ),
     HEAD + "include: {of: {tool: circle.yaml, adopt: [a]}}}": "tools include each other in a circle",
 }  # fmt: skip
 
