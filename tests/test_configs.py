@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -11,6 +12,8 @@ from pasta.pipeline.config import load_config
 from pasta.tools.shipped import config_folder, shipped_tools
 
 MOST_LINES = 40
+MEDIAN_LINES = 25
+"""Of the tools, without blank lines and comments."""
 FILES = sorted(config_folder().rglob("*.yaml"))
 PARTS = [path for path in FILES if path.parent.name == "parts"]
 
@@ -19,6 +22,16 @@ PARTS = [path for path in FILES if path.parent.name == "parts"]
 def test_files_are_short(path):
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MOST_LINES
+
+
+def test_tools_are_shorter_still():
+    assert median(lines_of(path) for path in FILES if path not in PARTS) <= MEDIAN_LINES
+
+
+def lines_of(path: Path) -> int:
+    """Return how many lines of a file are neither blank nor comments."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return sum(1 for line in lines if line and not line.startswith("#"))
 
 
 def included_by(path: Path) -> set[Path]:

@@ -12,6 +12,7 @@ from typing import Any
 from pasta.errors import ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
 from pasta.pipeline.charts import CHARTS, ROLES
+from pasta.pipeline.clauses import CLAUSES, written_out
 from pasta.schema import TABLES
 from pasta.yaml_text import read_yaml_file
 
@@ -19,13 +20,25 @@ CONFIG_VERSION = 1
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {"tool", "trace", "runs", "engine", "workers", "scheduler", "off_gpu", "out"}
+_ROWS = {"by", "measures", "descending", "n", "smallest", *CLAUSES}
+"""What an entry of the report may say of its rows: which of those of `from`, in which order, or their sums."""
 _REPORT_KINDS = {
-    "finding": {"finding", "from", "row", "when"},
-    "facts": {"facts"},
-    "table": {"table", "title", "columns", "limit"},
-    "chart": {"chart", "from", "title", "limit", "columns", "log", *ROLES},
+    "finding": {"finding", "from", "row", "when", *_ROWS},
+    "facts": {"facts", "from", *_ROWS},
+    "table": {"table", "from", "title", "columns", "limit", *_ROWS},
+    "chart": {"chart", "from", "title", "limit", "columns", "log", *ROLES, *_ROWS},
     "note": {"note"},
+    "findings": {"findings"},
 }
+_TOP = {"type": "int", "default": 20, "about": "rows to show"}
+"""The parameter of every tool that says `$top`, where it declares none, or its default alone."""
+_OPTIONAL = "optional "
+"""Stands in front of the table of an input that may be absent."""
+_NAMING = {"table", "facts"}
+"""The kinds of entries that are called as the stage whose rows they show."""
+_TYPE_OF = {int: "int", float: "float", str: "string", bool: "bool"}
+"""The type of a parameter that names none, by its default's."""
+_SAYS_TOP = re.compile(r"(?<!\$)\$top\b")
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ class StageConfig:
 
 @dataclass(frozen=True)
 class ReportItem:
-    """One line of the report: a finding, facts, a table, a chart or a note."""
+    """One entry of the report: a finding, facts, a table, a chart, a note, or the findings of a tool included."""
 
     kind: str
     options: Mapping[str, Any]
@@ -85,18 +98,20 @@ class ReportItem:
 
 @dataclass(frozen=True)
 class IncludeConfig:
-    """Another tool whose stages this one uses, with its parameters set."""
+    """Another tool whose stages this one uses, with its parameters set; those in `adopt` are this one's too."""
 
     tool: str
     parameters: Mapping[str, Any]
+    adopt: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ToolConfig:
     """A tool as YAML declares it.
 
-    `collect` is what `-- COMMAND` records for it, as `--with` says; `off_gpu` what happens to stages
-    that a GPU declines, `raise` an error or run them on the `cpu`.
+    `findings` are for the reports of tools that include it. `collect` is what `-- COMMAND` records for it,
+    as `--with` says; `off_gpu` what happens to stages that a GPU declines, `raise` an error or run them on
+    the `cpu`.
     """
 
     name: str
@@ -106,6 +121,7 @@ class ToolConfig:
     stages: Mapping[str, StageConfig]
     report: tuple[ReportItem, ...]
     parquet: tuple[str, ...]
+    findings: tuple[ReportItem, ...] = ()
     include: Mapping[str, IncludeConfig] = field(default_factory=dict)
     report_function: str | None = None
     collect: str | None = None
@@ -130,13 +146,16 @@ def parse_config(document: Any) -> ToolConfig:
     """Turn a parsed YAML document into a tool."""
     top = _mapping(document, "the file")
     known = (
-        "version tool about collect inputs parameters include stages report report_function outputs"
-        " off_gpu"
+        "version tool about collect inputs parameters include stages findings report report_function"
+        " outputs off_gpu"
     )
     _known_keys(top, set(known.split()), "")
     version = top.get("version")
     if version != CONFIG_VERSION or type(version) is not int:
         raise ConfigError("version", f"expected {CONFIG_VERSION}, got {shown(version)}")
+    stages = _stages(top.get("stages", {}))
+    findings = _report(top.get("findings", []), "findings", stages)
+    report = _report(top.get("report", []), "report", stages)
     outputs = _mapping(top.get("outputs", {}), "outputs")
     _known_keys(outputs, {"parquet"}, "outputs")
     function = top.get("report_function")
@@ -144,17 +163,12 @@ def parse_config(document: Any) -> ToolConfig:
         name=_checked_name(_text(top.get("tool"), "tool"), "tool"),
         about=_text(top.get("about"), "about"),
         inputs=_each(top.get("inputs", {}), "inputs", _input),
-        parameters=_each(top.get("parameters", {}), "parameters", _parameter),
+        parameters=_parameters(top),
         include=_includes(top.get("include", {})),
-        stages=_each(top.get("stages", {}), "stages", _stage),
-        report=tuple(
-            _report_item(item, f"report[{i}]")
-            for i, item in enumerate(_list(top.get("report", []), "report"))
-        ),
-        parquet=tuple(
-            _text(name, f"outputs.parquet[{i}]")
-            for i, name in enumerate(_list(outputs.get("parquet", []), "outputs.parquet"))
-        ),
+        stages=stages,
+        findings=findings,
+        report=report,
+        parquet=_texts(outputs.get("parquet", []), "outputs.parquet"),
         report_function=None if function is None else _text(function, "report_function"),
         collect=None if "collect" not in top else _text(top["collect"], "collect"),
         off_gpu=_off_gpu(top.get("off_gpu", "raise")),
@@ -169,7 +183,7 @@ def _off_gpu(value: Any) -> str:
 
 def _input(value: Any, path: str) -> InputConfig:
     if isinstance(value, str):
-        value = {"table": value}
+        value = {"table": value.removeprefix(_OPTIONAL), "optional": value.startswith(_OPTIONAL)}
     options = _mapping(value, path)
     _known_keys(options, {"table", "optional", "run"}, path)
     table = _text(options.get("table"), f"{path}.table")
@@ -182,12 +196,32 @@ def _input(value: Any, path: str) -> InputConfig:
     return InputConfig(table, optional, None if run is None else _text(run, f"{path}.run"))
 
 
+def _parameters(top: Mapping[str, Any]) -> dict[str, ParameterConfig]:
+    given = dict(_mapping(top.get("parameters", {}), "parameters"))
+    if type(given.get("top")) is int:
+        given["top"] = _TOP | {"default": given["top"]}
+    elif "top" not in given and any(
+        _says_top(top.get(key)) for key in ("include", "stages", "report")
+    ):
+        given["top"] = _TOP
+    return _each(given, "parameters", _parameter)
+
+
+def _says_top(value: Any) -> bool:
+    """Tell whether a part of the document uses the parameter `top`."""
+    if isinstance(value, dict):
+        return any(_says_top(each) for each in value.values())
+    if isinstance(value, list):
+        return any(_says_top(each) for each in value)
+    return isinstance(value, str) and _SAYS_TOP.search(value) is not None
+
+
 def _parameter(value: Any, path: str) -> ParameterConfig:
     if path.removeprefix("parameters.") in _RESERVED:
         raise ConfigError(path, f"a parameter may not be called {', '.join(sorted(_RESERVED))}")
     options = _mapping(value, path)
     _known_keys(options, {"type", "default", "about", "least", "most", "choices"}, path)
-    kind = _text(options.get("type"), f"{path}.type")
+    kind = _text(options.get("type", _TYPE_OF.get(type(options.get("default")))), f"{path}.type")
     if kind not in PARAMETER_TYPES:
         hint = did_you_mean(kind, PARAMETER_TYPES)
         raise ConfigError(f"{path}.type", f"no parameter type '{kind}'.{hint}")
@@ -210,8 +244,14 @@ def _choices(options: Mapping[str, Any], kind: str, path: str) -> tuple[str, ...
         return ()
     if kind != "string":
         raise ConfigError(f"{path}.choices", "only a parameter that is a string has choices")
-    given = _list(options["choices"], f"{path}.choices")
-    return tuple(_text(one, f"{path}.choices[{i}]") for i, one in enumerate(given))
+    return _texts(options["choices"], f"{path}.choices")
+
+
+def _stages(value: Any) -> dict[str, StageConfig]:
+    found: dict[str, StageConfig] = {}
+    for name, stage in _each(value, "stages", _stage).items():
+        found |= written_out(name, stage)
+    return found
 
 
 def _stage(value: Any, path: str) -> StageConfig:
@@ -237,12 +277,54 @@ def _includes(value: Any) -> dict[str, IncludeConfig]:
     for alias, options in _mapping(value, "include").items():
         path = f"include.{alias}"
         given = {"tool": options} if isinstance(options, str) else _mapping(options, path)
-        _known_keys(given, {"tool", "parameters"}, path)
-        parameters = _mapping(given.get("parameters", {}), f"{path}.parameters")
+        _known_keys(given, {"tool", "parameters", "adopt"}, path)
+        adopt = _texts(given.get("adopt", []), f"{path}.adopt")
+        parameters = {name: f"${name}" for name in adopt}
+        parameters |= _mapping(given.get("parameters", {}), f"{path}.parameters")
         found[_checked_name(alias, "include")] = IncludeConfig(
-            _text(given.get("tool"), f"{path}.tool"), parameters
+            _text(given.get("tool"), f"{path}.tool"), parameters, adopt
         )
     return found
+
+
+def _report(value: Any, path: str, stages: dict[str, StageConfig]) -> tuple[ReportItem, ...]:
+    """Return the entries of a report; stages that they make themselves are added to `stages`."""
+    items = []
+    for position, entry in enumerate(_list(value, path)):
+        item = _report_item(entry, f"{path}[{position}]")
+        if path == "findings" and item.kind != "finding":
+            raise ConfigError(item.path, f"expected a finding, got {shown(list(item.options))}")
+        if item.options.keys() & _ROWS or (item.kind in _NAMING and "from" in item.options):
+            item = _with_own_rows(item, stages)
+        items.append(item)
+    return tuple(items)
+
+
+def _with_own_rows(item: ReportItem, stages: dict[str, StageConfig]) -> ReportItem:
+    """Write out what an entry says of its rows as a stage, which tables and facts name."""
+    source = _text(item.options.get("from"), f"{item.path}.from")
+    arguments = {key: value for key, value in item.options.items() if key in _ROWS}
+    options = {key: value for key, value in item.options.items() if key not in _ROWS}
+    name = item.path
+    if item.kind in _NAMING:
+        name = _checked_name(options[item.kind], f"{item.path}.{item.kind}")
+        del options["from"]
+    else:
+        options["from"] = name
+    if name in stages:
+        problem = f"the stage '{name}' has rows; leave out 'from', or name it otherwise"
+        raise ConfigError(f"{item.path}.{item.kind}", problem)
+    stage = StageConfig(_use(arguments, item.path), {0: source}, arguments, item.path)
+    stages |= written_out(name, stage)
+    return dataclasses.replace(item, options=options)
+
+
+def _use(arguments: Mapping[str, Any], path: str) -> str:
+    """Return the stage that the arguments are of."""
+    for use, key in (("aggregate", "measures"), ("top", "n"), ("sort", "by"), ("filter", "where")):
+        if key in arguments:
+            return use
+    raise ConfigError(path, "'from' needs 'where', 'by' or 'measures' beside it")
 
 
 def _report_item(value: Any, path: str) -> ReportItem:
@@ -261,9 +343,7 @@ def _report_item(value: Any, path: str) -> ReportItem:
         _integer(options["row"], f"{path}.row", least=0)
     if "limit" in options:
         _integer(options["limit"], f"{path}.limit", least=1)
-    if "columns" in options:
-        for position, column in enumerate(_list(options["columns"], f"{path}.columns")):
-            _text(column, f"{path}.columns[{position}]")
+    _texts(options.get("columns", []), f"{path}.columns")
     return ReportItem(kind, options, path)
 
 
@@ -324,6 +404,10 @@ def _text(value: Any, path: str) -> str:
         problem = "is missing" if value is None else f"expected text, got {shown(value)}"
         raise ConfigError(path, problem)
     return value
+
+
+def _texts(value: Any, path: str) -> tuple[str, ...]:
+    return tuple(_text(each, f"{path}[{i}]") for i, each in enumerate(_list(value, path)))
 
 
 def _known_keys(options: Mapping[str, Any], known: set[str], path: str) -> None:

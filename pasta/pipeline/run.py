@@ -48,7 +48,7 @@ def check_wanted(config: ToolConfig, graph: Graph) -> None:
         ConfigError: one does not.
     """
     known = {*graph.nodes, *graph.inputs}
-    for item in config.report:
+    for item in (*config.findings, *config.report):
         for key in ("from", "facts", "table"):
             name = item.options.get(key)
             if name is not None and name not in known:

@@ -88,7 +88,7 @@ def _included(
     path = f"include.{alias}"
     try:
         tool = includes(included.tool, config)
-        _check_chain(chain, tool)
+        check_chain(chain, tool)
         settings = {
             name: coerce(value, Any, f"parameters.{name}", parameters)
             for name, value in included.parameters.items()
@@ -98,7 +98,12 @@ def _included(
         raise error.within(f"{path}.") from error
 
 
-def _check_chain(chain: tuple[ToolConfig, ...], tool: ToolConfig) -> None:
+def check_chain(chain: tuple[ToolConfig, ...], tool: ToolConfig) -> None:
+    """Check that a tool that is included includes none of those around it, and that these are not many.
+
+    Raises:
+        ConfigError: it does, or they are.
+    """
     if any((tool.name, tool.path) == (outer.name, outer.path) for outer in chain):
         circle = " -> ".join([*(outer.name for outer in chain), tool.name])
         raise ConfigError("", f"tools include each other in a circle: {circle}")

@@ -18,12 +18,14 @@ from pasta.tools.units import fields_of
 def check_report(
     config: ToolConfig, schemas: Mapping[str, pl.Schema], parameters: Mapping[str, Any]
 ) -> None:
-    """Check columns, conditions and templates of every item, and the report function's name.
+    """Check columns, conditions and templates of the report, and the report function's name.
+
+    The findings that the tool has for others are checked too.
 
     Raises:
         ConfigError: one of them does not fit; with its key's path.
     """
-    for item in config.report:
+    for item in (*config.findings, *config.report):
         named = item.options.get("from") or item.options.get(item.kind)
         schema = schemas.get(str(named), pl.Schema())
         _check_templates(item, schema, parameters)

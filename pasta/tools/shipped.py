@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pasta.errors import ConfigError, did_you_mean
+from pasta.pipeline.adopting import with_adopted
 from pasta.pipeline.config import ToolConfig, load_config
 
 _PACKAGE = Path(__file__).parent.parent
@@ -106,7 +107,12 @@ def _local_tool(name: str) -> Path | None:
 
 def load_tool(name: str) -> ToolConfig:
     """Read the tool that `name` means; see `find_config`."""
-    return load_config(find_config(name))
+    path = find_config(name)
+    config = load_config(path)
+    try:
+        return with_adopted(config, _included)
+    except ConfigError as error:
+        raise error.within(f"{path}: ") from error
 
 
 def load_included(name: str, includer: ToolConfig) -> ToolConfig:
@@ -117,6 +123,10 @@ def load_included(name: str, includer: ToolConfig) -> ToolConfig:
     Raises:
         ConfigError: it is neither; no path leads out of the folder.
     """
+    return with_adopted(_included(name, includer), _included)
+
+
+def _included(name: str, includer: ToolConfig) -> ToolConfig:
     for folder in _folders(includer):
         path = (folder / name).resolve()
         if path.is_file() and path.suffix in (".yaml", ".yml") and path.is_relative_to(folder):
