@@ -28,6 +28,7 @@ touch_bound_by_gpu() {
   memory_overhead --variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads" \
     --settings "GPU-bound; fp32,GPU-bound; bf16"
 }
+touch_by_kernel() { python benchmarks/memory_kernels.py; }
 access_stored() { memory_overhead --variants cuda.memory:access --settings inference,training; }
 access_counted() {
   memory_overhead --variants "cuda.memory:access --records counted" --settings inference,training
@@ -50,7 +51,7 @@ paper_models() {
 }
 
 steps=(tests_memory tests_engines_in_memory tests_engines_streamed tests_engines_rest tests_collect system
-  touch_bound_by_gpu access_stored access_counted timeline engines collectors paper_models)
+  touch_bound_by_gpu touch_by_kernel access_stored access_counted timeline engines collectors paper_models)
 for step in "${@:-${steps[@]}}"; do
   began=$SECONDS
   export -f "$step" gpu_tests memory_overhead

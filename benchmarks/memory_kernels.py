@@ -1,0 +1,140 @@
+"""What watching memory costs single kernels and steps of a transformer of several widths, on a GPU with PyTorch.
+
+    python benchmarks/memory_kernels.py [--variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"]
+                                        [--work "layer norm,inference 8192"]
+
+Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
+for the device behind each; printed is the median of the last five, in ms, and the ratio of each variant to it. A
+variant is what follows `pasta collect --with`, options too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPEATS, WARM_UP = 7, 2
+BARE = "bare"
+VARIANTS = "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"
+SHAPES = {4096: (32, 4, 2048), 8192: (64, 2, 4096)}
+"""Width of a transformer -> its heads, and the sequences and tokens of a step."""
+
+Work = Callable[[], Any]
+
+
+def main() -> None:
+    """Print the table; or do the work, in a process of a variant."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--variants", default=VARIANTS)
+    parser.add_argument("--work", default="", help="names of the table's rows; without: all")
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.out:
+        given.out.write_text(json.dumps(measured(given.work.split(","))), encoding="utf-8")
+        return
+    variants = given.variants.split(",")
+    found = {variant: run(variant, given.work) for variant in [BARE, *variants]}
+    print(f"| | no collector | {' | '.join(variants)} |")
+    print(f"| --- | --- |{' --- |' * len(variants)}")
+    for name, bare in found[BARE].items():
+        ratios = (f"{found[variant][name] / bare:.2f}x" for variant in variants)
+        print(f"| {name} | {bare:.2f} ms | {' | '.join(ratios)} |")
+
+
+def run(variant: str, work: str) -> dict[str, float]:
+    """Return the median ms of each piece of work under a variant."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "found.json")
+        command = [sys.executable, __file__, f"--work={work}", f"--out={out}"]
+        if variant != BARE:
+            collect = ["-m", "pasta", "collect", "--with", *variant.split(), "-o", f"{folder}/t"]
+            command = [sys.executable, *collect, "--", *command]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        found: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
+        return found
+
+
+def measured(names: list[str]) -> dict[str, float]:
+    """Do the work that is named, or all, in this process."""
+    import torch
+
+    medians = {}
+    for name, work in {**kernels(), **steps()}.items():
+        if names != [""] and name not in names:
+            continue
+        times = []
+        for _ in range(REPEATS):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            work()
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - began) * 1e3)
+        medians[name] = statistics.median(times[WARM_UP:])
+    return medians
+
+
+def kernels() -> dict[str, Work]:
+    """Return work of one kernel each."""
+    import torch
+    from torch.nn import functional
+
+    def random(*shape: int, half: bool = True) -> torch.Tensor:
+        return torch.randn(*shape, device="cuda", dtype=torch.bfloat16 if half else torch.float32)
+
+    floats, rows, scale = random(1 << 28, half=False), random(16384, 4096), random(4096)
+    result, first, second = torch.empty_like(floats), random(8192, 8192), random(8192, 8192)
+    left, right = random(4096, 4096, half=False), random(4096, 4096, half=False)
+    heads = random(4, 32, 4096, 128)
+    return {
+        "product of 1 GiB of floats with a number": lambda: torch.mul(floats, 2.0, out=result),
+        "layer norm": lambda: functional.layer_norm(rows, (4096,), scale, scale),
+        "product of matrices, 8192^3, bf16": lambda: first @ second,
+        "product of matrices, 4096^3, fp32": lambda: left @ right,
+        "attention": lambda: functional.scaled_dot_product_attention(
+            heads, heads, heads, is_causal=True
+        ),
+    }
+
+
+def steps() -> dict[str, Work]:
+    """Return steps of transformers of two layers in bf16."""
+    found: dict[str, Work] = {}
+    for width, (heads, sequences, tokens) in SHAPES.items():
+        inference, training = transformer(width, heads, sequences, tokens)
+        found |= {f"inference {width}": inference, f"training {width}": training}
+    return found
+
+
+def transformer(width: int, heads: int, sequences: int, tokens: int) -> tuple[Work, Work]:
+    """Return inference and a training step of two encoder layers."""
+    import torch
+
+    layer = torch.nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+    )
+    model = torch.nn.Sequential(layer, layer).to("cuda", torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    given = torch.randn(sequences, tokens, width, device="cuda", dtype=torch.bfloat16)
+
+    def inference() -> None:
+        with torch.no_grad():
+            model(given)
+
+    def training() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        model(given).float().square().mean().backward()
+        optimizer.step()
+
+    return inference, training
+
+
+if __name__ == "__main__":
+    main()
