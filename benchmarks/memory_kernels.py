@@ -117,10 +117,13 @@ def transformer(width: int, heads: int, sequences: int, tokens: int) -> tuple[Wo
     """Return inference and a training step of two encoder layers."""
     import torch
 
-    layer = torch.nn.TransformerEncoderLayer(
-        width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+    layers = (
+        torch.nn.TransformerEncoderLayer(
+            width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        for _ in range(2)
     )
-    model = torch.nn.Sequential(layer, layer).to("cuda", torch.bfloat16)
+    model = torch.nn.Sequential(*layers).to("cuda", torch.bfloat16)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     given = torch.randn(sequences, tokens, width, device="cuda", dtype=torch.bfloat16)
 
