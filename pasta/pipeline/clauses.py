@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,16 @@ _LAST = (
 )
 """What comes last: a clause, its stage, and the argument of that which its value is."""
 
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_WORDS_OF_QUERIES = frozenset(
+    {
+        *("all", "current_date", "current_user", "exists", "false", "group", "having", "ilike"),
+        *("interval", "lateral", "like", "limit", "offset", "select", "session_user", "struct"),
+        *("top", "trim", "true", "union", "user", "values", "where", "with"),
+    }
+)
+"""Names of columns that SQL reads as something else, beside the words of expressions."""
+
 OF_THE_SAME_NAME = {
     **{name: f"{name}({{0}})" for name in ("sum", "min", "max", "avg", "count")},
     "total": "coalesce(sum({0}), 0)",
@@ -39,7 +50,7 @@ def written_out(name: str, stage: StageConfig) -> dict[str, StageConfig]:
     """
     clauses = {key: stage.arguments[key] for key in _clauses(stage)}
     rest = {key: value for key, value in stage.arguments.items() if key not in clauses}
-    if isinstance(rest.get("measures"), Mapping):
+    if stage.use == "aggregate" and isinstance(rest.get("measures"), Mapping):
         rest["measures"] = {key: _measure(key, each) for key, each in rest["measures"].items()}
     found: dict[str, StageConfig] = {}
     first = dict(stage.sources)
@@ -60,8 +71,8 @@ def written_out(name: str, stage: StageConfig) -> dict[str, StageConfig]:
 def _measure(name: str, measure: Any) -> Any:
     """Return a measure in full."""
     full = OF_THE_SAME_NAME.get(measure) if isinstance(measure, str) else None
-    column = f'"{name}"' if name.lower() in KEYWORDS else name
-    return measure if full is None else full.format(column)
+    plain = _PLAIN.fullmatch(name) and name.lower() not in KEYWORDS | _WORDS_OF_QUERIES
+    return measure if full is None else full.format(name if plain else f'"{name}"')
 
 
 def _clauses(stage: StageConfig) -> list[str]:

@@ -200,11 +200,19 @@ def _parameters(top: Mapping[str, Any]) -> dict[str, ParameterConfig]:
     given = dict(_mapping(top.get("parameters", {}), "parameters"))
     if type(given.get("top")) is int:
         given["top"] = _TOP | {"default": given["top"]}
-    elif "top" not in given and any(
-        _says_top(top.get(key)) for key in ("include", "stages", "report")
-    ):
+    elif "top" not in given and _wants_top(top):
         given["top"] = _TOP
     return _each(given, "parameters", _parameter)
+
+
+def _wants_top(top: Mapping[str, Any]) -> bool:
+    """Tell whether a tool uses the parameter `top`, and none that it includes has it adopted."""
+    includes = top.get("include")
+    given = includes.values() if isinstance(includes, dict) else ()
+    adopted = [each.get("adopt") for each in given if isinstance(each, dict)]
+    if any("top" in names for names in adopted if isinstance(names, list)):
+        return False
+    return any(_says_top(top.get(key)) for key in ("include", "stages", "report", "findings"))
 
 
 def _says_top(value: Any) -> bool:
@@ -279,8 +287,12 @@ def _includes(value: Any) -> dict[str, IncludeConfig]:
         given = {"tool": options} if isinstance(options, str) else _mapping(options, path)
         _known_keys(given, {"tool", "parameters", "adopt"}, path)
         adopt = _texts(given.get("adopt", []), f"{path}.adopt")
-        parameters = {name: f"${name}" for name in adopt}
-        parameters |= _mapping(given.get("parameters", {}), f"{path}.parameters")
+        parameters = _mapping(given.get("parameters", {}), f"{path}.parameters")
+        for name in adopt:
+            if name in parameters:
+                problem = "the tool adopts this parameter too; leave it out here or there"
+                raise ConfigError(f"{path}.parameters.{name}", problem)
+        parameters = {name: f"${name}" for name in adopt} | dict(parameters)
         found[_checked_name(alias, "include")] = IncludeConfig(
             _text(given.get("tool"), f"{path}.tool"), parameters, adopt
         )

@@ -9,7 +9,7 @@ from pasta.pipeline.columns import check_columns
 from pasta.pipeline.stage import stage
 
 
-@stage("unpivot", row_wise=True)
+@stage("unpivot")
 def unpivot(rows: pl.LazyFrame, *, columns: dict[str, str], label: str, value: str) -> pl.LazyFrame:
     """Give each row once for each of `columns`, with what it has there as `value`.
 
