@@ -99,10 +99,12 @@ class AccessFiles:
         """Tell of a failure.
 
         Raises:
-            OSError: a file could not be written.
+            OSError: a file could not be written, for want of memory too.
         """
-        if self._failure is not None:
+        if isinstance(self._failure, OSError):
             raise self._failure
+        if self._failure is not None:
+            raise OSError(f"accesses: {self._failure!r}") from self._failure
 
     @property
     def busy(self) -> bool:
@@ -150,8 +152,7 @@ class AccessFiles:
                 self._waiting.task_done()
                 return
             self._attempt(self._gather, batch)
-            batch.release()
-            self._waiting.task_done()
+            self._give_back(batch)
             self._attempt(self._write_due)
 
     def _patience(self) -> float | None:
@@ -169,6 +170,14 @@ class AccessFiles:
                 action(*arguments)
             except BaseException as error:  # noqa: BLE001 - for the thread that receives
                 self._failure = error
+
+    def _give_back(self, batch: Batch) -> None:
+        try:
+            batch.release()
+        except BaseException as error:  # noqa: BLE001 - for the thread that receives
+            self._failure = self._failure or error
+        finally:
+            self._waiting.task_done()
 
     def _gather(self, batch: Batch) -> None:
         self._wait_for_room()

@@ -195,6 +195,10 @@ class Receiver:
         }
         self.rows[ACCESS] += sum(self._accesses.rows.values())
 
+    def end(self) -> None:
+        """Write no accesses any more, where the recording ends by an error; after `finish` there are none."""
+        self._accesses.abandon()
+
     def _take(self, batch: Batch) -> None:
         producer = batch.producer
         self.processes[producer.rank, producer.pid] = self._clock()
@@ -214,19 +218,21 @@ class Receiver:
         if batch.producer.rank not in self._parts:
             with self._lock:
                 self._part(batch.producer.rank)
-        self._write_accesses(lambda: self._accesses.take(batch))
-        if self.failure:
+        if not self._write_accesses(lambda: self._accesses.take(batch)):
             batch.release()
 
-    def _write_accesses(self, action: Callable[[], None]) -> None:
-        """Do what writes accesses; where nothing is written any more, nobody waits for it."""
+    def _write_accesses(self, action: Callable[[], None]) -> bool:
+        """Do what writes accesses, and tell whether it was done; where nothing is written any more, nobody waits for it."""
+        done = False
         if not self.failure:
             with self.failures_kept():
                 action()
+                done = True
         if arrived := self._accesses.arrived():
             self.rows[ACCESS] = self.rows.get(ACCESS, 0) + arrived
         if self.failure:
             self._accesses.abandon()
+        return done
 
     def _import(self, producer: Producer, files: list[dict[str, Any]]) -> None:
         for file in files:

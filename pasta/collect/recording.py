@@ -276,6 +276,7 @@ class Reception:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        self.receiver.end()
         self.channel.close()
 
     def _info(self) -> dict[str, Any]:

@@ -85,8 +85,8 @@ def write_accesses(path: Path, warps: Warps, producer: Producer) -> int:
     """
     file = RunsFile(path, arrow_schema("access"))
     try:
-        for columns, rows in _row_groups(_in_order(warps), producer):
-            file.write(columns, rows)
+        for group in _in_order(warps):
+            file.write(*_columns(group, producer))
         return file.close()
     except BaseException:
         file.abandon()
@@ -100,8 +100,8 @@ def _taking_part(warps: Warps) -> NDArray[np.bool_]:
     return np.unpackbits(masks, bitorder="little").view(np.bool_).reshape(-1, LANES)
 
 
-def _in_order(warps: Warps) -> Warps:
-    """Sort by launch and request what has lanes that take part.
+def _in_order(warps: Warps) -> Iterator[Warps]:
+    """Yield what has lanes that take part by launch and request, as much as a row group takes at a time.
 
     Where several rows make up one request their lanes may alternate: then each lane gets a row.
     """
@@ -121,8 +121,12 @@ def _in_order(warps: Warps) -> Warps:
             np.ascontiguousarray(warps["request"]),
         )
         same_launch = launch[1:] == launch[:-1]
-    shared = same_launch & (request[1:] == request[:-1])
-    return _lane_by_lane(warps, shared) if shared.any() else warps
+    together = same_launch & (request[1:] == request[:-1])
+    if together.any():
+        yield from _lane_by_lane(warps, together)
+        return
+    for first in range(0, len(warps), _GROUP_WARPS):
+        yield warps[first : first + _GROUP_WARPS]
 
 
 def _chosen(warps: Warps, which: NDArray[Any]) -> Warps:
@@ -131,22 +135,28 @@ def _chosen(warps: Warps, which: NDArray[Any]) -> Warps:
     return chosen
 
 
-def _lane_by_lane(warps: Warps, together: NDArray[np.bool_]) -> Warps:
+def _lane_by_lane(warps: Warps, together: NDArray[np.bool_]) -> Iterator[Warps]:
+    """Yield ordered records, those that share a request with the one before or after lane by lane.
+
+    What they come to is up to 32 times as much: so places are ordered, and records made as they are taken.
+    """
     shared = np.zeros(len(warps), np.bool_)
     shared[1:] |= together
     shared[:-1] |= together
-    split = _chosen(warps, shared)
-    index, lane = np.nonzero(_taking_part(split))
-    pieces = _chosen(split, index)
-    pieces["lanes"] = np.uint32(1) << lane.astype(np.uint32)
-    lowest = np.concatenate([np.zeros(np.count_nonzero(~shared), lane.dtype), lane])
-    both = np.concatenate([_chosen(warps, ~shared), pieces])
-    return _chosen(both, np.lexsort((lowest, both["request"], both["launch_id"])))
-
-
-def _row_groups(warps: Warps, producer: Producer) -> Iterator[tuple[dict[str, Column], int]]:
-    for first in range(0, len(warps), _GROUP_WARPS):
-        yield _columns(warps[first : first + _GROUP_WARPS], producer)
+    split = np.flatnonzero(shared)
+    piece, lane = np.nonzero(_taking_part(_chosen(warps, shared)))
+    lanes = np.uint32(1) << lane.astype(np.uint32)
+    # Of equal launch and request, records lie behind each other: the first stands for all of them.
+    request = np.maximum.accumulate(np.where(np.append(False, together), 0, np.arange(len(warps))))
+    order = np.lexsort((lane, request[split[piece]]))
+    places = np.concatenate([np.flatnonzero(~shared), split[piece[order]]])
+    masks = np.concatenate([warps["lanes"][~shared], lanes[order]])
+    merged = np.argsort(request[places], kind="stable")
+    for first in range(0, len(merged), _GROUP_WARPS):
+        taken = merged[first : first + _GROUP_WARPS]
+        made = _chosen(warps, places[taken])
+        made["lanes"] = masks[taken]
+        yield made
 
 
 def _columns(warps: Warps, producer: Producer) -> tuple[dict[str, Column], int]:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import polars as pl
 import pytest
 
 from pasta.collect import access_files, receive
 from pasta.collect.channel import Channel
+from pasta.collect.channel_ring import Batch
 from pasta.collect.parquet_runs import RunsFile
 from pasta.collect.receive import Receiver
 from pasta.collect.target.channel_writer import RingWriter
@@ -174,3 +176,45 @@ def test_records_that_make_no_sense_are_counted(recording):
     losses = trace.scan("loss").collect()
     (count,) = losses.filter(pl.col("reason").str.contains("make no sense"))["count"]
     assert count == 7
+
+
+def test_a_batch_that_cannot_be_given_back_is_told_and_nobody_waits_for_it(recording, monkeypatch):
+    ring = RingWriter(str(recording.channel.folder), rank=0)
+    write(ring, records(0, 20))
+    broken = []
+
+    def release(batch: Batch) -> None:
+        broken.append(batch)
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(Batch, "release", release)
+    recording.receive()
+    give_up = time.monotonic() + 20
+    while recording.receiver._accesses.busy:
+        assert time.monotonic() < give_up, "the thread that copies has ended"
+        time.sleep(0.01)
+    monkeypatch.undo()
+    recording.receiver.receive(0)
+    recording.receiver.finish({})
+    assert "accesses: MemoryError('no room')" in recording.receiver.failure
+    assert len(broken) == 1
+
+
+def test_a_batch_has_one_owner_when_other_tables_fail_meanwhile(recording, monkeypatch):
+    ring = RingWriter(str(recording.channel.folder), rank=0)
+    released, take = [], access_files.AccessFiles.take
+
+    def release(batch: Batch) -> None:
+        released.append(batch)
+
+    monkeypatch.setattr(Batch, "release", release)
+
+    def take_and_fail(files, batch: Batch) -> None:
+        take(files, batch)
+        recording.receiver.failure = "the disk is full"
+
+    monkeypatch.setattr(access_files.AccessFiles, "take", take_and_fail)
+    write(ring, records(0, 20))
+    recording.receiver.receive(0)
+    recording.receiver.finish({})
+    assert len(released) == len({id(batch) for batch in released}) == 1

@@ -193,6 +193,10 @@ def test_work_that_shapes_tell_is_compared_with_the_peak(tmp_path, peak, text):
         "matrix products, attention and convolutions do 40.00 Gflop/s"
     )
     assert text in report.findings[1]
+    two = [write_trace(tmp_path / name, **tables) for name in ("first", "second")]
+    found = pasta.run("step_budget", trace=two, peak_flops=peak).findings
+    named = [finding.partition(": ")[0] for finding in found if "matrix products" in finding]
+    assert named == ["first", "second"]
 
 
 def test_a_rank_that_computes_more_stands_out(tmp_path):
