@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -13,6 +14,7 @@ from pasta.errors import ConfigError
 MAXIMUM_BYTES = 1 << 20
 """A larger file is none that a person wrote."""
 
+Meaning = TypeVar("Meaning")
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -32,6 +34,19 @@ def read_yaml_file(path: Path) -> Any:
         raise ConfigError(str(path), f"cannot be read ({error})") from error
     try:
         return read_yaml(text)
+    except ConfigError as error:
+        raise error.within(f"{path}: ") from error
+
+
+def read_document(path: Path, parse: Callable[[Any], Meaning]) -> Meaning:
+    """Return what `parse` makes of the document in a file, whose errors then name the file.
+
+    Raises:
+        ConfigError: the file is absent, too large or not YAML, or says what it can't mean.
+    """
+    document = read_yaml_file(path)
+    try:
+        return parse(document)
     except ConfigError as error:
         raise error.within(f"{path}: ") from error
 

@@ -23,7 +23,7 @@ from pasta.collect.collectors import COLLECTORS, Chosen, parse_with
 from pasta.collect.runs import runs_of
 from pasta.errors import CollectError, ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import coerce
-from pasta.yaml_text import read_yaml_file
+from pasta.yaml_text import read_document
 
 NONE, RANGES = "none", "ranges"
 """Levels of no collector: the program as it is, and with only what it annotates itself recorded."""
@@ -127,11 +127,7 @@ def read_experiment(path: Path) -> Experiment:
     Raises:
         ConfigError: the file is absent, not YAML, or says what no experiment can mean; with the place.
     """
-    document = read_yaml_file(path)
-    try:
-        return _experiment(document)
-    except ConfigError as error:
-        raise error.within(f"{path}: ") from error
+    return read_document(path, _experiment)
 
 
 def _experiment(document: Any) -> Experiment:

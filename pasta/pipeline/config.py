@@ -14,7 +14,7 @@ from pasta.pipeline.arguments import PARAMETER_TYPES, parameter_value
 from pasta.pipeline.charts import CHARTS, ROLES
 from pasta.pipeline.clauses import CLAUSES, written_out
 from pasta.schema import TABLES
-from pasta.yaml_text import read_yaml_file
+from pasta.yaml_text import read_document
 
 CONFIG_VERSION = 1
 
@@ -135,11 +135,7 @@ def load_config(path: Path) -> ToolConfig:
     Raises:
         ConfigError: the file is absent, not YAML, or says something a tool cannot mean.
     """
-    document = read_yaml_file(path)
-    try:
-        return dataclasses.replace(parse_config(document), path=path)
-    except ConfigError as error:
-        raise error.within(f"{path}: ") from error
+    return dataclasses.replace(read_document(path, parse_config), path=path)
 
 
 def parse_config(document: Any) -> ToolConfig:

@@ -29,7 +29,7 @@ from pasta.errors import CollectError, ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import Bytes, coerce
 from pasta.system.cores import cores_text, read_cores
 from pasta.system.graph import Entity, Fact, Link, Node, System
-from pasta.yaml_text import read_yaml_file
+from pasta.yaml_text import read_document
 
 MOST_ENTITIES = 10_000
 _SYSTEM = ("version", "entities", "links")
@@ -45,11 +45,7 @@ def read_system(path: Path) -> System:
     Raises:
         ConfigError: the file is absent, not YAML, or says what no system can be; with the place.
     """
-    document = read_yaml_file(path)
-    try:
-        return _system(document)
-    except ConfigError as error:
-        raise error.within(f"{path}: ") from error
+    return read_document(path, _system)
 
 
 def system_text(system: System) -> str:

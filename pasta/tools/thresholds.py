@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pasta.errors import ConfigError, did_you_mean, shown
 from pasta.pipeline.arguments import Nanoseconds, coerce
-from pasta.yaml_text import read_yaml_file
+from pasta.yaml_text import read_document
 
 Of = Literal["step", "device", "host", "operator", "module", "kernel", "added", "removed"]
 """What a threshold is of: the time of a step, of all device or host work in it, of each operator, module or
@@ -65,11 +65,7 @@ def read_thresholds(path: Path) -> Thresholds:
     Raises:
         ConfigError: the file is absent, not YAML, or says what no threshold can mean; with the place.
     """
-    document = read_yaml_file(path)
-    try:
-        return _thresholds(document)
-    except ConfigError as error:
-        raise error.within(f"{path}: ") from error
+    return read_document(path, _thresholds)
 
 
 def _thresholds(document: Any) -> Thresholds:
