@@ -28,6 +28,7 @@ namespace {
 
 constexpr uint64_t FIRST_PAGE = 0x7f1200000000 >> PAGE_SHIFT, LAST_PAGE = FIRST_PAGE + (1u << 20);
 std::map<uint32_t, std::vector<uint32_t>> leaves; /* by page */
+bool has_room = true; /* for leaves */
 uint64_t unknown = 0, counted = 0, copies = 0, copied_bytes = 0;
 
 ulonglong2 __ldcg(const ulonglong2 *from) { return *from; }
@@ -38,13 +39,14 @@ Count atomicCAS(Count *at, Count expected, Count value) {
 }
 void add(uint64_t *counter, uint64_t by) { *counter += by; }
 void set_bits(uint32_t *word, uint32_t bits) { *word |= bits; }
-void set_mark(uint32_t *, uint32_t) {}
+void set_mark(uint32_t *word, uint32_t mark) { *word |= mark; }
 uint32_t leader_alone(uint32_t lanes) { return lanes; }
 uint32_t page_number(const Slot *, uint64_t address) {
     uint64_t page = address >> PAGE_SHIFT;
     return page < FIRST_PAGE || page >= LAST_PAGE ? NO_PAGE : static_cast<uint32_t>(page - FIRST_PAGE);
 }
 uint32_t page_state(Slot *, uint32_t page) {
+    if (!has_room) return WHOLE_PAGE;
     leaves[page].resize(mark_words(5));
     return page + LEAF;
 }
@@ -161,6 +163,27 @@ template <class Does> int wrong_of(Slot &slot) {
     return wrong;
 }
 
+/* Without room for leaves, a page bears the mark itself. */
+int wrong_pages(Slot &slot) {
+    static uint32_t pages[LAST_PAGE - FIRST_PAGE];
+    int wrong = 0;
+    has_room = false;
+    slot.pages = pages;
+    for (uint32_t turn = 0; turn < 20; ++turn) {
+        Tensor tensor;
+        std::fill_n(slot.boxes, BOXES, Box{});
+        std::fill(std::begin(pages), std::end(pages), 0);
+        std::set<uint64_t> expected, found;
+        tensor.read(Position{}, PAGE_SHIFT, expected);
+        load_tensor<Touch>(&slot, 1, 0, &tensor.map, Position{}, TILED);
+        for (uint64_t page = 0; page < std::size(pages); ++page)
+            if (pages[page] & MARK_READ) found.insert(FIRST_PAGE + page);
+        wrong += found != expected;
+    }
+    has_room = true;
+    return wrong;
+}
+
 } // namespace
 
 int main() {
@@ -172,6 +195,7 @@ int main() {
     slot.reads_tensor_maps = 1;
     std::printf("touch: %d wrong\n", wrong_of<Touch>(slot));
     std::printf("counts: %d wrong\n", wrong_of<Counts>(slot));
+    std::printf("whole pages: %d wrong\n", wrong_pages(slot));
 
     Tensor elsewhere;
     elsewhere.map.words[1] = 0x1234;

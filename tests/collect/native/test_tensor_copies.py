@@ -13,6 +13,7 @@ SOURCE = Path(__file__).with_name("tensor_copies.cpp")
 EXPECTED = """\
 touch: 0 wrong
 counts: 0 wrong
+whole pages: 0 wrong
 in memory without a page: 2
 not sized: 2
 """
