@@ -1,7 +1,7 @@
 /* Which modules bear patches: kernels of the others run at their own speed, and are not watched.
  *
  * Patches are set and removed in callbacks of a module's own context, where the driver has what that takes,
- * by one thread at a time, as Compute Sanitizer demands. No thread waits for another here: that one may
+ * by one thread at a time, as Compute Sanitizer demands. No thread waits long for another here: that one may
  * wait for what this one holds of the driver. */
 #ifndef PASTA_PATCHED_MODULES_H
 #define PASTA_PATCHED_MODULES_H
@@ -9,10 +9,13 @@
 #include "memory_bank.h"
 #include "memory_patch_list.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pasta {
@@ -41,11 +44,12 @@ class PatchedModules {
      * and not all modules bear theirs yet. Of one thread at a time. */
     bool watch(CUcontext context, bool wanted) {
         auto mine = of(context);
-        if (mine->watched != wanted) {
-            mine->watched = wanted;
-            mine->behind = true;
+        mine->want(wanted);
+        for (uint32_t attempt = 0; attempt < MOST_WAITS; ++attempt) {
+            if (!mine->behind || bring(context, *mine)) return true;
+            usleep(WAIT_US);
         }
-        return !mine->behind || bring(context, *mine);
+        return false;
     }
 
     /* Changes when patches are set: then code may lie elsewhere. */
@@ -58,8 +62,8 @@ class PatchedModules {
     };
 
     struct Context {
-        std::atomic<bool> watched{false}, behind{false}; /* what is wanted; whether some modules are not at it */
-        std::mutex lock;                                 /* guards the news, never while CUDA is called */
+        std::atomic<bool> watched{false}, behind{false}; /* what is wanted; whether some modules may not be at it */
+        std::mutex lock;                                 /* guards changes of these and the news, never while CUDA is called */
         std::vector<News> news;
         bool knows_patches = false;
         std::unordered_map<CUmodule, bool> bears_patches;
@@ -70,12 +74,28 @@ class PatchedModules {
             behind = true;
         }
 
+        void want(bool what) {
+            if (watched == what) return;
+            std::lock_guard<std::mutex> guard(lock);
+            watched = what;
+            behind = true;
+        }
+
         std::vector<News> take_news() {
             std::lock_guard<std::mutex> guard(lock);
-            return std::move(news);
+            return std::exchange(news, {});
+        }
+
+        /* Whether nothing has changed since modules were brought to `what`: then none is behind. */
+        bool is_settled(bool what) {
+            std::lock_guard<std::mutex> guard(lock);
+            if (!news.empty() || watched != what) return false;
+            behind = false;
+            return true;
         }
     };
 
+    static constexpr uint32_t MOST_WAITS = 400, WAIT_US = 50; /* 20 ms */
     const MemoryOptions &options;
     Sanitizer &call;
     const char *const file; /* which has the patches */
@@ -99,19 +119,20 @@ class PatchedModules {
     bool bring(CUcontext handle, Context &context) {
         std::unique_lock<std::mutex> mine(patching, std::try_to_lock);
         if (!mine) return false;
-        while (context.behind.exchange(false)) {
+        bool wanted;
+        do {
+            wanted = context.watched;
             for (const News &each : context.take_news()) {
                 if (each.is_there) context.bears_patches[each.module] = false;
                 else context.bears_patches.erase(each.module);
             }
             for (auto &[module, bears] : context.bears_patches) {
-                bool wanted = context.watched;
                 if (bears == wanted) continue;
                 bears = wanted;
                 if (wanted) set(handle, context, module);
                 else call("removing patches", call.library.unpatch_module, module);
             }
-        }
+        } while (!context.is_settled(wanted));
         return true;
     }
 

@@ -21,7 +21,7 @@ CUcontext context(size_t number) { return reinterpret_cast<CUcontext>(number); }
 template <class Change> SanitizerResult alone(Change change) {
     if (++entered != 1) ++wrong;
     change();
-    std::this_thread::yield();
+    usleep(1);
     --entered;
     return SANITIZER_SUCCESS;
 }
@@ -63,10 +63,10 @@ void at_once(PatchedModules &modules) {
         }
     };
     std::thread even(load, 4), odd(load, 5);
-    for (int turn = 0; turn < 4000; ++turn) {
+    for (int turn = 1; turn < 4000; ++turn) {
         std::array<bool, MODULES + 1> before{};
         for (size_t number = 4; number <= MODULES; ++number) before[number] = loaded[number];
-        bool wanted = turn % 3;
+        bool wanted = turn % 40;
         if (!modules.watch(context(1), wanted)) continue;
         for (size_t number = 4; number <= MODULES; ++number) wrong += before[number] && patched[number] != wanted;
     }
