@@ -21,6 +21,7 @@ class MemoryHooks {
         case SANITIZER_CB_DOMAIN_RESOURCE: return resource(*collector, id, data);
         case SANITIZER_CB_DOMAIN_LAUNCH: return launch(*collector, id, data);
         case SANITIZER_CB_DOMAIN_GRAPHS: return graph(*collector, id, data);
+        case SANITIZER_CB_DOMAIN_DRIVER_API: return called_to_make_graphs(*collector, *static_cast<const Sanitizer_CallbackData *>(data));
         default: return;
         }
     }
@@ -71,6 +72,10 @@ class MemoryHooks {
         }
     }
 
+    static void called_to_make_graphs(MemoryCollector &collector, const Sanitizer_CallbackData &data) {
+        if (data.callbackSite == SANITIZER_API_ENTER) collector.graph_is_made(data.context);
+    }
+
     static void graph(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
         auto *whole = static_cast<const Sanitizer_GraphLaunchData *>(data);
         auto *node = static_cast<const Sanitizer_GraphNodeLaunchData *>(data);
@@ -95,6 +100,15 @@ class MemoryHooks {
 
 namespace {
 
+/* Before these a graph has no kernel of the current context; those that are captured and the graph's end tell too. */
+constexpr Sanitizer_CallbackId CALLS_THAT_MAKE_GRAPHS[] = {
+    SANITIZER_CBID_DRIVER_API_cuStreamBeginCapture,       SANITIZER_CBID_DRIVER_API_cuStreamBeginCapture_ptsz,
+    SANITIZER_CBID_DRIVER_API_cuStreamBeginCapture_v2,    SANITIZER_CBID_DRIVER_API_cuStreamBeginCapture_v2_ptsz,
+    SANITIZER_CBID_DRIVER_API_cuStreamBeginCaptureToGraph, SANITIZER_CBID_DRIVER_API_cuStreamBeginCaptureToGraph_ptsz,
+    SANITIZER_CBID_DRIVER_API_cuGraphAddKernelNode,       SANITIZER_CBID_DRIVER_API_cuGraphAddKernelNode_v2,
+    SANITIZER_CBID_DRIVER_API_cuGraphAddNode,             SANITIZER_CBID_DRIVER_API_cuGraphAddNode_v2,
+};
+
 std::string subscribe(MemoryCollector &collector) {
     Sanitizer &call = collector.sanitizer();
     std::string missing = call.library.load();
@@ -106,6 +120,9 @@ std::string subscribe(MemoryCollector &collector) {
     call.library.ask(subscriber);
     for (auto domain : {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS})
         call("callbacks", call.library.enable_domain, 1, subscriber, domain);
+    if (collector.asked().switched)
+        for (Sanitizer_CallbackId id : CALLS_THAT_MAKE_GRAPHS)
+            call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, id);
     return "";
 }
 

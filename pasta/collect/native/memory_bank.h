@@ -68,9 +68,9 @@ class Bank {
     std::atomic<State> state{FREE}; /* the analyst sets it free, others all else */
     uint32_t used = 0;       /* slots */
     uint32_t in_flight = 0;  /* launches that have begun and not ended on the host */
-    uint64_t times_opened = 0;
     int64_t opened = 0;
     bool marked = false;
+    bool ready = true; /* cleared, and its slots described; where that failed it is tried again */
     std::map<Sanitizer_StreamHandle, CUstream> streams;
     BankLayout layout{};
 
@@ -90,17 +90,14 @@ class Bank {
                     call("device memory", call.library.allocate, context, &pages, layout.page_words_bytes()) &&
                     call("device memory", call.library.allocate, context, &boxes, layout.boxes_bytes()) &&
                     call("device memory", call.library.allocate, context, &own, layout.slots * sizeof(Slot)) &&
-                    call("pinned memory", call.library.allocate_host, context, &host, MARKS + layout.bytes()) &&
-                    call("clearing", call.library.set_memory, memory, 0, layout.bytes(), stream) &&
-                    call("clearing", call.library.set_memory, pages, 0, layout.page_words_bytes(), stream) &&
-                    call("clearing", call.library.set_memory, boxes, 0, layout.boxes_bytes(), stream);
+                    call("pinned memory", call.library.allocate_host, context, &host, MARKS + layout.bytes());
         device = static_cast<char *>(memory);
         device_pages = static_cast<uint32_t *>(pages);
         device_boxes = static_cast<Box *>(boxes);
         device_slots = static_cast<Slot *>(own);
         marks = static_cast<volatile uint8_t *>(host);
         mirror = static_cast<char *>(host) + MARKS;
-        return made;
+        return made && clear(call, stream);
     }
 
     /* Tell the device of the slots, which are alike but for their places. */
@@ -122,15 +119,24 @@ class Bank {
         return call("slots", call.library.copy_to_device, device_slots, slots.data(), slots.size() * sizeof(Slot), stream);
     }
 
-    /* Make room for more pages, and fewer slots. */
-    bool grow(Sanitizer &call, CUcontext context, uint32_t pages, uint32_t slot_count, Sanitizer_StreamHandle stream) {
+    /* Make room for more pages, and fewer slots; without memory for that, all is as before. */
+    bool grow(Sanitizer &call, CUcontext context, uint32_t pages, uint32_t slot_count) {
         void *words_of_pages = nullptr;
+        BankLayout wanted = layout;
+        wanted.pages = pages;
+        wanted.slots = slot_count;
+        if (!call("device memory", call.library.allocate, context, &words_of_pages, wanted.page_words_bytes())) return false;
         call("freeing", call.library.release, context, device_pages);
-        layout.pages = pages;
-        layout.slots = slot_count;
-        if (!call("device memory", call.library.allocate, context, &words_of_pages, layout.page_words_bytes())) return false;
         device_pages = static_cast<uint32_t *>(words_of_pages);
-        return call("clearing", call.library.set_memory, device_pages, 0, layout.page_words_bytes(), stream);
+        layout = wanted;
+        ready = false;
+        return true;
+    }
+
+    bool clear(Sanitizer &call, Sanitizer_StreamHandle stream) {
+        return call("clearing", call.library.set_memory, device, 0, layout.bytes(), stream) &&
+               call("clearing", call.library.set_memory, device_pages, 0, layout.page_words_bytes(), stream) &&
+               call("clearing", call.library.set_memory, device_boxes, 0, layout.boxes_bytes(), stream);
     }
 
     const Slot *on_device(uint32_t slot) const { return device_slots + slot; }
@@ -146,9 +152,9 @@ class Bank {
     void open(int64_t now) {
         state = OPEN;
         opened = now;
-        ++times_opened;
         used = in_flight = 0;
         marked = false;
+        awaited = 0;
         streams.clear();
     }
 
@@ -156,10 +162,18 @@ class Bank {
     template <class IsCapturing> void mark_end(Sanitizer &call, IsCapturing is_capturing) {
         for (auto &[handle, stream] : streams)
             if (is_capturing(stream)) return;
-        size_t number = 0;
-        awaited = std::min(streams.size(), MARKS);
-        for (auto &[handle, stream] : streams) mark_stream(call, number++, handle);
+        for (auto &[handle, stream] : streams) mark_stream(call, handle);
         marked = true;
+    }
+
+    /* A stream ends: its mark is set while there is a stream to set it in. If that is being captured there is no
+     * place for a mark, and what the bank has is given up: nobody will say when its launches are done. */
+    template <class IsCapturing> void mark_last(Sanitizer &call, Sanitizer_StreamHandle handle, IsCapturing is_capturing) {
+        auto ending = streams.find(handle);
+        if (ending == streams.end()) return;
+        if (!marked && is_capturing(ending->second) && awaited < MARKS) marks[awaited++] = 0;
+        else if (!marked) mark_stream(call, handle);
+        streams.erase(ending);
     }
 
     bool reached_end() const {
@@ -168,7 +182,7 @@ class Bank {
         return marked;
     }
 
-    /* Copy to the host what launches left, and clear it on the device. */
+    /* Copy to the host what launches left, and clear it on the device; false: nothing is copied, and all is there still. */
     bool drain(Sanitizer &call, Sanitizer_StreamHandle stream) {
         uint32_t guess = std::min(layout.leaves, last_leaves + last_leaves / 4 + 16);
         size_t from = layout.travels_from(used), to = layout.leaves_at() + guess * layout.leaf_bytes();
@@ -181,24 +195,27 @@ class Bank {
             words.resize(static_cast<size_t>(used) * layout.pages);
             sound = call("copy", call.library.copy_to_host, words.data(), device_pages, words.size() * 4, stream);
         }
+        if (!sound) return false;
         last_leaves = leaves;
-        bool cleared = call("clearing", call.library.set_memory, device + from, 0, end - from, stream) &&
-                       call("clearing", call.library.set_memory, device_pages, 0, static_cast<size_t>(used) * layout.pages * 4, stream) &&
-                       call("clearing", call.library.set_memory, device_boxes, 0, layout.boxes_bytes(), stream) &&
-                       call("waiting", call.library.synchronize, stream);
+        ready = call("clearing", call.library.set_memory, device + from, 0, end - from, stream) &&
+                call("clearing", call.library.set_memory, device_pages, 0, static_cast<size_t>(used) * layout.pages * 4, stream) &&
+                call("clearing", call.library.set_memory, device_boxes, 0, layout.boxes_bytes(), stream) &&
+                call("waiting", call.library.synchronize, stream);
         state = DRAINED;
-        return sound && cleared;
+        return true;
     }
 
   private:
     static constexpr size_t MARKS = 256;
 
     /* With more streams than marks, the last ones are waited for here. */
-    void mark_stream(Sanitizer &call, size_t number, Sanitizer_StreamHandle stream) {
-        if (number < MARKS) {
-            marks[number] = 0;
-            if (call("mark", call.library.set_memory, const_cast<uint8_t *>(&marks[number]), 1, 1, stream)) return;
-            marks[number] = 1;
+    void mark_stream(Sanitizer &call, Sanitizer_StreamHandle stream) {
+        if (awaited < MARKS) {
+            marks[awaited] = 0;
+            if (call("mark", call.library.set_memory, const_cast<uint8_t *>(&marks[awaited]), 1, 1, stream)) {
+                ++awaited;
+                return;
+            }
         }
         call("waiting", call.library.synchronize, stream);
     }

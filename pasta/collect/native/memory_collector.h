@@ -61,10 +61,11 @@ class MemoryCollector {
         InFlight &now = in_flight();
         forget(now);
         if (closed) return;
-        if (is_capturing(data.stream)) return graph_is_made();
+        if (is_capturing(data.stream)) return graph_is_made(data.context);
         const KernelOfLaunch *kernel = inventory.kernel_of(data);
         uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
+        if (closed) return;
         begin(data, data.hStream, data.stream, kernel, now);
         now.launch.stack = stack;
         watch(data, now);
@@ -77,10 +78,15 @@ class MemoryCollector {
         now = {};
     }
 
-    /* A graph has its kernels' code as it is now: no patches come or go any more. */
+    /* A graph gets its kernels' code as it is when it is made, and crashes where patches come or go later. */
+    void graph_is_made(CUcontext handle) {
+        OursNow ours;
+        if (options.switched && handle && !closed) modules.stay(handle);
+    }
+
     void graph_is_made() {
-        std::lock_guard<std::mutex> guard(launching);
-        has_graphs = true;
+        CUcontext current = nullptr;
+        if (driver.current_context(&current) == CUDA_SUCCESS) graph_is_made(current);
     }
 
     void graph_begins(const Sanitizer_GraphLaunchData &data) {
@@ -102,12 +108,16 @@ class MemoryCollector {
         OursNow ours;
         bool wanted = inventory.kernel_of(data.launchData)->wanted;
         std::lock_guard<std::mutex> guard(launching);
+        if (closed) return;
         if (graph.kernels++ == 0) {
             begin(data.launchData, graph.handle, graph.stream, inventory.graph_of(0, wanted), graph.now);
             graph.now.launch.graph = graph.id;
             graph.now.launch.stack = graph.stack;
+            graph.context = data.launchData.context;
         }
-        watch(data.launchData, graph.now);
+        if (data.launchData.context == graph.context) return watch(data.launchData, graph.now);
+        kernels_elsewhere += graph.now.place.bank != nullptr;
+        watch(data.launchData, {.patches = graph.now.patches});
     }
 
     void graph_ends() {
@@ -125,31 +135,35 @@ class MemoryCollector {
         OursNow ours;
         std::lock_guard<std::mutex> guard(launching);
         auto known = contexts.find(handle);
-        if (known == contexts.end()) return;
-        if (known->second->uses(stream)) finish(*known->second);
-        known->second->forget(stream);
+        if (known != contexts.end() && !closed) known->second->stream_ends(stream);
     }
 
     void context_ends(CUcontext handle) {
         OursNow ours;
         modules.ends(handle);
-        std::lock_guard<std::mutex> guard(launching);
+        std::unique_lock<std::mutex> guard(launching);
         refused.erase(handle);
         auto known = contexts.find(handle);
-        if (known == contexts.end()) return;
+        if (known == contexts.end() || closed) return;
         finish(*known->second);
         finish_records(*known->second);
-        retired.push_back(std::move(known->second));
+        const MemoryContext &context = *retired.emplace_back(std::move(known->second));
         contexts.erase(known);
+        guard.unlock();
+        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + RING_PATIENCE + LAST_WAIT;
+        while (!context.is_read() && pasta_clock(CLOCK_MONOTONIC) < until) usleep(50); /* the analyst's copies go with the context */
     }
 
     /* The process ends: drain everything and write it. */
     void close() {
         {
             OursNow ours;
-            std::lock_guard<std::mutex> guard(launching);
+            forget(in_flight());
+            forget(graph_of_thread().now);
+            std::unique_lock<std::mutex> guard(launching);
             if (closed) return;
             closed = true;
+            await_launches(guard);
             for (auto &[handle, context] : contexts) finish(*context);
             for (auto &[handle, context] : contexts) finish_records(*context);
         }
@@ -168,17 +182,19 @@ class MemoryCollector {
     static inline MemoryCollector *instance = nullptr;
 
   private:
-    static constexpr uint64_t LAST_WAIT = 5'000'000'000;
+    static constexpr uint64_t LAST_WAIT = 5'000'000'000, WAIT_FOR_THREADS = 1'000'000'000;
     static constexpr int64_t WRITE_EVERY = 100'000'000;
 
     struct InFlight {
         MemoryContext *context = nullptr;
         Sanitizer_StreamHandle handle = nullptr;
-        Place place;
+        Patches patches = Patches::NONE; /* of the kernels of its context */
+        Place place{};
         Launch launch{};
     };
     struct Graph {
         uint64_t id = 0, stack = 0;
+        CUcontext context = nullptr; /* of its first kernel */
         Sanitizer_StreamHandle handle = nullptr;
         CUstream stream = nullptr;
         size_t kernels = 0;
@@ -202,8 +218,8 @@ class MemoryCollector {
     uint64_t launches = 0, context_count = 0, under_way = 0; /* watched launches that have begun and not ended: they need their patches */
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
-    bool has_graphs = false, wants_patches = !options.switched;
-    uint64_t not_selected = 0, while_patching = 0, without_patches = 0, without_context = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
+    bool wants_patches = !options.switched; /* also where no graph keeps them */
+    uint64_t not_selected = 0, while_patching = 0, without_context = 0, kernels_elsewhere = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
     MemoryRows rows;
@@ -233,16 +249,16 @@ class MemoryCollector {
                       context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
         bool recorded = recording && options.launches.may_have(chosen);
-        if (options.switched && !has_graphs && (recorded || !under_way)) wants_patches = recorded;
-        bool patched = modules.watch(data.context, wants_patches) && wants_patches;
+        if (options.switched && (recorded || !under_way)) wants_patches = recorded;
+        now.patches = modules.watch(data.context, wants_patches);
         bool selected = recorded && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!selected) {
             ++not_selected;
             return;
         }
-        if (!patched) {
-            ++(wants_patches ? while_patching : without_patches);
+        if (now.patches != Patches::ALL) {
+            ++while_patching;
             return;
         }
         if (!context) {
@@ -259,7 +275,7 @@ class MemoryCollector {
 
     /* Tell a kernel where to leave what it does; nowhere, if it has no place. */
     void watch(const Sanitizer_LaunchData &data, const InFlight &now) {
-        if (!wants_patches) return;
+        if (now.patches == Patches::NONE) return;
         const Slot *slot = now.place.bank ? now.place.bank->on_device(now.place.slot) : nullptr;
         call("launch", call.library.set_launch_data, data.hLaunch, data.function, data.hStream, slot);
     }
@@ -278,8 +294,19 @@ class MemoryCollector {
         if (now.place.bank) {
             std::lock_guard<std::mutex> guard(launching);
             --under_way;
+            now.context->abandoned(now.place);
         }
         now = {};
+    }
+
+    /* Have launches that other threads have begun come back from the driver: these need the lock for that. */
+    void await_launches(std::unique_lock<std::mutex> &guard) {
+        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + WAIT_FOR_THREADS;
+        while (under_way && pasta_clock(CLOCK_MONOTONIC) < until) {
+            guard.unlock();
+            usleep(50);
+            guard.lock();
+        }
     }
 
     /* Kernels of a graph share its slot: of those an offset would say nothing. */
@@ -399,6 +426,7 @@ class MemoryCollector {
     }
 
     void count_losses() {
+        std::lock_guard<std::mutex> guard(launching);
         uint64_t not_watched = 0, unnumbered = 0;
         auto add = [&](const MemoryContext &context) {
             not_watched += context.not_watched;
@@ -410,7 +438,9 @@ class MemoryCollector {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
             {options.tensor_loads ? 0 : launches - not_selected, "launches whose tensor copies (TMA) were left alone (--no-tensor-loads): what they read is a lower bound"},
             {while_patching, "launches while another thread set patches: their memory was not watched"},
-            {without_patches, "launches after a CUDA graph was made while no launch was watched (--switch-patches): their memory was not watched"},
+            {kernels_elsewhere, "kernels of CUDA graphs on another device than the graph's first kernel: their memory was not watched"},
+            {modules.without_switching(), "contexts of which a CUDA graph was made while another thread set patches (--switch-patches): no launch there was watched from then on"},
+            {modules.torn(), "modules that were unloaded while another thread was at their patches"},
             {without_context, "launches in contexts for which the collector got no memory: theirs was not watched"},
             {not_watched, "launches for which there was no room in time: their memory was not watched"},
             {given_up, "launches that had not ended when the program did: what they touched is not known"},

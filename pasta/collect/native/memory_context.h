@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <utility>
 
 namespace pasta {
 
@@ -15,7 +16,6 @@ namespace pasta {
 struct Place {
     Bank *bank = nullptr;
     uint32_t slot = 0;
-    uint64_t opening = 0; /* of the bank, which may have been given up and opened again */
 };
 
 /* A drained bank, for the analyst. */
@@ -71,52 +71,54 @@ class MemoryContext {
         }
         open->streams.emplace(stream, public_stream);
         ++open->in_flight;
-        return {open, open->used++, open->times_opened};
+        return {open, open->used++};
     }
 
     /* The launch of a place has been handed to the device. */
     void launched(const Place &place, const Launch &launch) {
-        if (place.bank->times_opened != place.opening || place.bank->in_flight == 0) {
-            ++not_watched; /* a stream ended meanwhile, and the bank was drained */
-            return;
-        }
+        if (!place.bank->in_flight) return; /* given up meanwhile, and counted */
         std::vector<Launch> &mine = launches[index(*place.bank)];
         if (mine.size() <= place.slot) mine.resize(place.slot + 1);
         mine[place.slot] = launch;
-        --place.bank->in_flight;
-        if (place.bank->state == Bank::SEALED) mark(*place.bank);
+        leave(*place.bank);
+    }
+
+    /* The launch of a place was not made after all. */
+    void abandoned(const Place &place) {
+        if (place.bank->in_flight) leave(*place.bank);
     }
 
     /* Drain everything, waiting for the device for at most so long after `progress` last changed; return
-     * launches given up. */
+     * launches given up, those that have not come back from the driver among them. */
     template <class Progress> uint64_t finish(uint64_t wait_ns, Progress progress) {
         if (open) seal(*open);
         uint64_t until = pasta_clock(CLOCK_MONOTONIC) + wait_ns;
         uint64_t lost = 0, seen = progress();
         for (Bank &bank : banks) {
             if (bank.state != Bank::SEALED) continue;
-            bank.in_flight = 0;
+            uint32_t unsure = std::exchange(bank.in_flight, 0);
             mark(bank);
             while (!bank.reached_end() && pasta_clock(CLOCK_MONOTONIC) < until) {
                 usleep(50);
                 if (uint64_t now = progress(); now != seen) seen = now, until = pasta_clock(CLOCK_MONOTONIC) + wait_ns;
             }
-            if (bank.reached_end()) drain(bank);
-            else lost += bank.used;
+            lost += bank.reached_end() && drain(bank) ? unsure : bank.used;
         }
         return lost;
     }
 
-    void forget(Sanitizer_StreamHandle stream) {
+    /* A stream is about to end. Its launches may still run, and others may be under way in other threads: nothing is
+     * waited for, nor drained. */
+    void stream_ends(Sanitizer_StreamHandle stream) {
         if (stream_at_hand == stream) stream_at_hand = nullptr;
         pages.forget(stream);
-        for (Bank &bank : banks) bank.streams.erase(stream);
+        for (Bank &bank : banks)
+            if (bank.state == Bank::OPEN || bank.state == Bank::SEALED) bank.mark_last(call, stream, is_capturing);
     }
 
-    bool uses(Sanitizer_StreamHandle stream) const {
-        for (const Bank &bank : banks)
-            if ((bank.state == Bank::OPEN || bank.state == Bank::SEALED) && bank.streams.count(stream)) return true;
-        return false;
+    /* Whether the analyst has read all that was drained; it may be asked without a lock. */
+    bool is_read() const {
+        return std::none_of(banks.begin(), banks.end(), [](const Bank &bank) { return bank.state == Bank::DRAINED; });
     }
 
     std::vector<Drained> take_drained() { return std::move(drained); }
@@ -178,6 +180,11 @@ class MemoryContext {
         return true;
     }
 
+    void leave(Bank &bank) {
+        --bank.in_flight;
+        if (bank.state == Bank::SEALED) mark(bank);
+    }
+
     bool describe(Bank &bank, Sanitizer_StreamHandle stream) {
         Slot common{};
         common.chunk_of = pages.chunks();
@@ -217,24 +224,21 @@ class MemoryContext {
         return own ? own : stream_at_hand;
     }
 
-    void drain(Bank &bank) {
-        bool sound = bank.drain(call, draining_stream());
-        Drained result{&bank, std::move(launches[index(bank)]), {}, {}};
-        launches[index(bank)].clear();
-        if (!sound) {
-            not_watched += bank.used;
-            result.launches.clear();
-        }
+    /* False: that failed, and may be tried again. */
+    bool drain(Bank &bank) {
+        if (!bank.drain(call, draining_stream())) return false;
+        Drained result{&bank, std::exchange(launches[index(bank)], {}), {}, {}};
         result.launches.resize(std::min<size_t>(result.launches.size(), bank.used));
-        uint32_t leaves = sound ? std::min(bank.control().leaves, bank.layout.leaves) : 0;
+        uint32_t leaves = std::min(bank.control().leaves, bank.layout.leaves);
         for (uint32_t leaf = 0; leaf < leaves; ++leaf) { /* a kernel that was ended may leave nonsense */
             uint32_t page = bank.leaf(leaf)[1];
             result.leaf_pages.push_back(page < pages.size() ? pages.address(page) : Drained::NOWHERE);
         }
         if (!bank.page_words().empty())
             for (uint32_t page = 0; page < pages.size(); ++page) result.page_address.push_back(pages.address(page));
-        if (sound) leaves_per_launch = std::max(1u, (bank.control().leaves + bank.used - 1) / bank.used);
+        leaves_per_launch = std::max(1u, (bank.control().leaves + bank.used - 1) / bank.used);
         drained.push_back(std::move(result));
+        return true;
     }
 
     Bank *free_bank() {
@@ -254,18 +258,23 @@ class MemoryContext {
             bank = free_bank();
         }
         stalled = !bank;
-        if (!bank || (pages.size() > bank->layout.pages && !grow(*bank))) return false;
+        if (!bank || !prepare(*bank)) return false;
         bank->open(now);
         open = bank;
         return true;
     }
 
+    bool prepare(Bank &bank) {
+        if (pages.size() > bank.layout.pages && !grow(bank)) return false;
+        if (bank.ready) return true;
+        Sanitizer_StreamHandle stream = draining_stream();
+        return bank.ready = bank.clear(call, stream) && describe(bank, stream) && call("waiting", call.library.synchronize, stream);
+    }
+
     bool grow(Bank &bank) {
         uint32_t wanted = bank.layout.pages;
         while (wanted < pages.size() + pages.size() / 8) wanted *= 2;
-        Sanitizer_StreamHandle stream = draining_stream();
-        return bank.grow(call, handle, wanted, layout(wanted).slots, stream) && describe(bank, stream) &&
-               call("waiting", call.library.synchronize, stream);
+        return bank.grow(call, handle, wanted, layout(wanted).slots);
     }
 };
 

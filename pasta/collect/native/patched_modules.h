@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,9 @@
 #include <vector>
 
 namespace pasta {
+
+/* How a context's kernels stand: none bears patches, all do, or only some, as another thread is at them. */
+enum class Patches { NONE, ALL, SOME };
 
 class PatchedModules {
   public:
@@ -30,7 +34,18 @@ class PatchedModules {
         bring(context, *mine);
     }
 
-    void unloads(CUcontext context, CUmodule module) { of(context)->tell({module, false}); }
+    /* Return once no other thread is at the module, which goes then. */
+    void unloads(CUcontext context, CUmodule module) {
+        auto mine = of(context);
+        mine->tell({module, false});
+        for (uint32_t attempt = 0; mine->is_held(module); ++attempt) {
+            if (attempt == MOST_WAITS_AT_ENDS) {
+                ++unloaded_while_held;
+                return;
+            }
+            usleep(WAIT_US);
+        }
+    }
 
     void ends(CUcontext context) {
         std::lock_guard<std::mutex> guard(lock);
@@ -40,20 +55,34 @@ class PatchedModules {
     /* What launches of contexts to come begin with. */
     void begin_with(bool wanted) { initially = wanted; }
 
-    /* Have launches in a context watched from the one that begins, or not; false: another thread is at patches,
-     * and not all modules bear theirs yet. Of one thread at a time. */
-    bool watch(CUcontext context, bool wanted) {
+    /* Have launches in a context watched from the one that begins, or not; of one thread at a time. Where
+     * patches stay, launches bear them either way. */
+    Patches watch(CUcontext context, bool wanted) {
         auto mine = of(context);
         mine->want(wanted);
-        for (uint32_t attempt = 0; attempt < MOST_WAITS; ++attempt) {
-            if (!mine->behind || bring(context, *mine)) return true;
-            usleep(WAIT_US);
-        }
-        return false;
+        if (!reach(context, *mine, MOST_WAITS)) return Patches::SOME;
+        return mine->watched ? Patches::ALL : Patches::NONE;
+    }
+
+    /* Have all kernels of a context bear patches for good, as a graph is made of what they are now. Where that
+     * fails, since another thread is at patches, none come or go there any more. */
+    void stay(CUcontext context) {
+        auto mine = of(context);
+        mine->stay();
+        if (!reach(context, *mine, MOST_WAITS_AT_ENDS)) mine->fixed = true;
     }
 
     /* Changes when patches are set: then code may lie elsewhere. */
     uint64_t times_patched() const { return patched; }
+
+    /* Modules that went while another thread was at their patches. */
+    uint64_t torn() const { return unloaded_while_held; }
+
+    /* Contexts of which a graph was made while another thread was at patches. */
+    uint64_t without_switching() {
+        std::lock_guard<std::mutex> guard(lock);
+        return static_cast<uint64_t>(std::count_if(contexts.begin(), contexts.end(), [](const auto &entry) { return entry.second->fixed.load(); }));
+    }
 
   private:
     struct News {
@@ -63,8 +92,11 @@ class PatchedModules {
 
     struct Context {
         std::atomic<bool> watched{false}, behind{false}; /* what is wanted; whether some modules may not be at it */
-        std::mutex lock;                                 /* guards changes of these and the news, never while CUDA is called */
+        std::atomic<bool> fixed{false};                  /* patches neither come nor go any more */
+        std::mutex lock;                                 /* guards changes of these and all below but the last two, never while CUDA is called */
+        bool stays = false;
         std::vector<News> news;
+        CUmodule held = nullptr; /* which may not go, as it is worked on */
         bool knows_patches = false;
         std::unordered_map<CUmodule, bool> bears_patches;
 
@@ -75,10 +107,16 @@ class PatchedModules {
         }
 
         void want(bool what) {
-            if (watched == what) return;
             std::lock_guard<std::mutex> guard(lock);
-            watched = what;
+            if (watched == (what || stays)) return;
+            watched = what || stays;
             behind = true;
+        }
+
+        void stay() {
+            std::lock_guard<std::mutex> guard(lock);
+            stays = true;
+            if (!watched.exchange(true)) behind = true;
         }
 
         std::vector<News> take_news() {
@@ -93,13 +131,32 @@ class PatchedModules {
             behind = false;
             return true;
         }
+
+        /* Do something to a module, unless it is to be left as it is; return whether it was done. */
+        template <class Work> bool hold(CUmodule module, Work work) {
+            {
+                std::lock_guard<std::mutex> guard(lock);
+                bool goes = std::any_of(news.begin(), news.end(), [&](const News &each) { return each.module == module && !each.is_there; });
+                if (goes || fixed) return false;
+                held = module;
+            }
+            work();
+            std::lock_guard<std::mutex> guard(lock);
+            held = nullptr;
+            return true;
+        }
+
+        bool is_held(CUmodule module) {
+            std::lock_guard<std::mutex> guard(lock);
+            return held == module;
+        }
     };
 
-    static constexpr uint32_t MOST_WAITS = 400, WAIT_US = 50; /* 20 ms */
+    static constexpr uint32_t WAIT_US = 50, MOST_WAITS = 400, MOST_WAITS_AT_ENDS = 4000; /* 20 ms; 0.2 s where it is now or never */
     const MemoryOptions &options;
     Sanitizer &call;
     const char *const file; /* which has the patches */
-    std::atomic<uint64_t> patched{0};
+    std::atomic<uint64_t> patched{0}, unloaded_while_held{0};
     std::atomic<bool> initially{false};
     std::mutex lock; /* guards which contexts there are, never while CUDA is called */
     std::unordered_map<CUcontext, std::shared_ptr<Context>> contexts;
@@ -115,7 +172,16 @@ class PatchedModules {
         return known;
     }
 
-    /* Bring all modules of a context to what is wanted; false: another thread is at patches. */
+    /* Whether all modules of a context are, within so many waits, at what is wanted. */
+    bool reach(CUcontext handle, Context &context, uint32_t most_waits) {
+        for (uint32_t attempt = 0; attempt < most_waits && !context.fixed; ++attempt) {
+            if (!context.behind || bring(handle, context)) return true;
+            usleep(WAIT_US);
+        }
+        return false;
+    }
+
+    /* Bring all modules of a context to what is wanted; false: another thread is at patches, or they are fixed. */
     bool bring(CUcontext handle, Context &context) {
         std::unique_lock<std::mutex> mine(patching, std::try_to_lock);
         if (!mine) return false;
@@ -126,24 +192,25 @@ class PatchedModules {
                 if (each.is_there) context.bears_patches[each.module] = false;
                 else context.bears_patches.erase(each.module);
             }
-            for (auto &[module, bears] : context.bears_patches) {
-                if (bears == wanted) continue;
-                bears = wanted;
-                if (wanted) set(handle, context, module);
-                else call("removing patches", call.library.unpatch_module, module);
-            }
-        } while (!context.is_settled(wanted));
-        return true;
+            for (auto &[module, bears] : context.bears_patches)
+                if (bears != wanted && (wanted ? set(handle, context, module) : remove(context, module))) bears = wanted;
+        } while (!context.fixed && !context.is_settled(wanted));
+        return !context.fixed;
     }
 
     /* Which patches go where is forgotten when they are removed, and costs where it is told and not used. */
-    void set(CUcontext handle, Context &context, CUmodule module) {
-        if (!context.knows_patches && !call("patches", call.library.add_patches, file, handle)) return;
+    bool set(CUcontext handle, Context &context, CUmodule module) {
+        if (!context.knows_patches && !call("patches", call.library.add_patches, file, handle)) return true;
         context.knows_patches = true;
         for (const auto &[instruction, name] : wanted_patches(options))
-            call("patch", call.library.patch_instructions, instruction, module, name.c_str());
-        call("patching", call.library.patch_module, module);
+            if (!context.hold(module, [&] { call("patch", call.library.patch_instructions, instruction, module, name.c_str()); })) return false;
+        if (!context.hold(module, [&] { call("patching", call.library.patch_module, module); })) return false;
         ++patched;
+        return true;
+    }
+
+    bool remove(Context &context, CUmodule module) {
+        return context.hold(module, [&] { call("removing patches", call.library.unpatch_module, module); });
     }
 };
 

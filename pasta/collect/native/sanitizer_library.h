@@ -13,6 +13,7 @@ namespace pasta {
 struct SanitizerLibrary {
     decltype(&sanitizerSubscribe) subscribe = nullptr;
     decltype(&sanitizerEnableDomain) enable_domain = nullptr;
+    decltype(&sanitizerEnableCallback) enable_callback = nullptr;
     decltype(&sanitizerGetResultString) result_string = nullptr;
     decltype(&sanitizerAddPatchesFromFile) add_patches = nullptr;
     decltype(&sanitizerPatchInstructions) patch_instructions = nullptr;
@@ -39,6 +40,7 @@ struct SanitizerLibrary {
         std::string missing;
         find(library, "sanitizerSubscribe", subscribe, missing);
         find(library, "sanitizerEnableDomain", enable_domain, missing);
+        find(library, "sanitizerEnableCallback", enable_callback, missing);
         find(library, "sanitizerGetResultString", result_string, missing);
         find(library, "sanitizerAddPatchesFromFile", add_patches, missing);
         find(library, "sanitizerPatchInstructions", patch_instructions, missing);
@@ -91,6 +93,7 @@ struct Driver {
     decltype(&cuStreamIsCapturing) is_capturing = nullptr;
     decltype(&cuStreamCreateWithPriority) create_stream = nullptr;
     decltype(&cuCtxSetCurrent) set_context = nullptr;
+    decltype(&cuCtxGetCurrent) current_context = nullptr;
     decltype(&cuDeviceGetCount) device_count = nullptr;
     decltype(&cuDevicePrimaryCtxGetState) primary_context = nullptr;
     decltype(&cuDeviceGetName) device_name = nullptr;
@@ -107,7 +110,8 @@ struct Driver {
         };
         find("cuTensorMapEncodeTiled", encode_tensor_map);
         return find("cuStreamIsCapturing", is_capturing) && find("cuStreamCreateWithPriority", create_stream) &&
-               find("cuCtxSetCurrent", set_context) && find("cuDeviceGetCount", device_count) &&
+               find("cuCtxSetCurrent", set_context) && find("cuCtxGetCurrent", current_context) &&
+               find("cuDeviceGetCount", device_count) &&
                find("cuDevicePrimaryCtxGetState", primary_context) && find("cuDeviceGetName", device_name) &&
                find("cuDeviceGetUuid_v2", device_uuid) && find("cuDeviceTotalMem_v2", device_memory) &&
                find("cuDeviceGetAttribute", device_attribute);
