@@ -16,12 +16,16 @@ trap 'rm -rf "$scratch"' EXIT
 gpu_tests() { python -m pytest -q -m gpu --tb=short "$@"; }
 memory_overhead() { python benchmarks/memory_overhead.py "$workload" --rounds 3 "$@"; }
 
-tests_memory() { gpu_tests tests/collect/test_cuda_memory_gpu.py tests/collect/test_watched_launches_gpu.py; }
+tests_memory() {
+  gpu_tests tests/collect/test_cuda_memory_gpu.py tests/collect/test_watched_launches_gpu.py \
+    tests/collect/test_switched_graphs_gpu.py
+}
 tests_engines_in_memory() { gpu_tests tests/pipeline/engines/test_cuda_engines.py -k "in_memory"; }
 tests_engines_streamed() { gpu_tests tests/pipeline/engines/test_cuda_engines.py -k "streamed"; }
 tests_engines_rest() { gpu_tests tests/pipeline -k "not in_memory and not streamed"; }
 tests_collect() {
-  gpu_tests tests/collect --deselect tests/collect/test_cuda_memory_gpu.py --deselect tests/collect/test_watched_launches_gpu.py
+  gpu_tests tests/collect --deselect tests/collect/test_cuda_memory_gpu.py --deselect tests/collect/test_watched_launches_gpu.py \
+    --deselect tests/collect/test_switched_graphs_gpu.py
 }
 system() { python -m pasta doctor && python -m pasta system show; }
 touch_bound_by_gpu() {

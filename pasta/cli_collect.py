@@ -86,7 +86,7 @@ collect_options: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--switch-patches", is_flag=True,
-        help="Let kernels bear patches of cuda.memory only while launches are watched; not with CUDA graphs.",
+        help="Let kernels bear patches of cuda.memory only while launches are watched, and for good from a CUDA graph on.",
     ),
     click.option(
         "--instructions", is_flag=True, help="Let cuda.memory count accesses by instruction."

@@ -60,6 +60,29 @@ for replay in range(6):
 torch.cuda.synchronize()
 assert a.eq(19).all().item()
 """
+GRAPHS = """
+import pasta, torch
+a, b = (torch.zeros(1 << 20, device="cuda") for _ in range(2))
+def graph_of(step):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph
+first = graph_of(lambda: a.add_(1).add_(1).add_(1))
+for turn in range(8):
+    if turn in (2, 6):
+        pasta.start()
+    if turn == 3:
+        second = graph_of(lambda: b.mul_(2).add_(1))
+    if turn in (4, 7):
+        pasta.stop()
+    first.replay()
+    if turn >= 3:
+        second.replay()
+    a.add_(1)
+torch.cuda.synchronize()
+assert a.eq(8 * 4).all().item() and b.eq(2 ** 5 - 1).all().item()
+"""
 PRODUCT = """
 import torch
 a, b = (torch.randn(4096, 4096, device="cuda").to(torch.bfloat16) for _ in range(2))
@@ -149,11 +172,45 @@ def test_graphs_are_watched_where_patches_stay(tmp_path):
     assert found["reads"].equals(found["writes"])
 
 
-def test_from_a_graph_on_patches_are_not_switched(tmp_path):
+def replays(trace: Trace) -> dict[str, dict[int, tuple[int, int, int]]]:
+    """By kernel, which of its launches were watched, by their order, and what each did."""
+    kernels = trace.scan("kernel").collect().sort("launch_id")
+    rows = trace.scan("touch").filter(pl.col("object_id") == 0, pl.col("block").is_null())
+    columns = ("launch_id", "reads", "writes", "unique_bytes")
+    did = {row[0]: row[1:] for row in rows.filter(space="global").select(columns).collect().rows()}
+    found: dict[str, dict[int, tuple[int, int, int]]] = {}
+    for (name,), launches in kernels.group_by("name", maintain_order=True):
+        of_launch = enumerate(launches["launch_id"])
+        found[str(name)] = {order: did[launch] for order, launch in of_launch if launch in did}
+    return found
+
+
+def test_graphs_of_before_and_while_launches_are_watched_live_with_switched_patches(tmp_path):
+    found = {}
+    for name, options in (("switched", [SWITCHED]), ("stay", [])):
+        folder = tmp_path / name
+        folder.mkdir()
+        trace, _ = recorded(folder, GRAPHS, "--with", "cuda.memory:counts", "--idle", *options)
+        found[name] = replays(trace)
+        losses = dict(trace.losses().select("reason", "count").rows())
+        assert not any("another thread" in reason for reason in losses)
+    assert found["switched"] == found["stay"]
+    first, second = (found["switched"][f"CUDA graph of {count} kernels"] for count in (3, 2))
+    assert list(first) == [2, 3, 6]
+    assert list(second) == [0, 3]  # of turns 3 to 7
+    alone = next(did for name, did in found["switched"].items() if "add" in name and did)
+    assert list(alone) == [2, 3, 6]
+    reads, writes, unique = alone[2]
+    assert set(alone.values()) == {(reads, writes, unique)} == {(reads, reads, 4 << 20)}
+    assert set(first.values()) == {(3 * reads, 3 * reads, unique)}
+    assert len(set(second.values())) == 1
+
+
+def test_a_graph_of_before_is_watched_under_switched_patches(tmp_path):
     trace, _ = recorded(tmp_path, GRAPH, "--with", "cuda.memory:counts", "--idle", SWITCHED)
-    losses = dict(trace.losses().select("reason", "count").rows())
-    assert [count for reason, count in losses.items() if "CUDA graph was made" in reason] == [2]
-    assert not trace.files("touch") or trace.scan("touch").collect().height == 0
+    found = replays(trace)["CUDA graph of 3 kernels"]
+    assert list(found) == [2, 3]
+    assert len(set(found.values())) == 1
 
 
 @pytest.mark.parametrize("level", ["touch", "counts"])
