@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.native.threads_help import THREAD_SANITIZER, output_of
+from tests.collect.native.threads_help import THREAD_SANITIZER, compiled, output_of
 
 SOURCE = Path(__file__).with_name("patched_modules.cpp")
 EXPECTED = """\
@@ -31,4 +31,4 @@ pytestmark = pytest.mark.native
 
 @pytest.mark.parametrize("watched_by", [(), THREAD_SANITIZER], ids=["plain", "thread_sanitizer"])
 def test_patches_are_set_and_removed_in_turn(tmp_path, watched_by):
-    assert output_of(tmp_path, SOURCE, watched_by) == EXPECTED
+    assert output_of(compiled(tmp_path, SOURCE, watched_by)) == EXPECTED

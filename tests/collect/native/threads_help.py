@@ -16,14 +16,16 @@ THREAD_SANITIZER = ("-fsanitize=thread", "-g")
 _FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers")
 
 
-def output_of(folder: Path, source: Path, watched_by: Sequence[str], *arguments: Path | str) -> str:
-    """What a program prints that is compiled for the test and has to end well.
+def compiled(folder: Path, source: Path, watched_by: Sequence[str]) -> Path:
+    """Compile a program on headers of native parts; skip the test where that cannot be.
 
     Args:
         folder: for what is compiled.
-        source: the program, on headers of native parts.
+        source: the program.
         watched_by: flags of the compiler beside those that every program has.
-        arguments: of the program.
+
+    Returns:
+        The program.
     """
     found = compiler()
     headers = [find_headers(name) for name in ("cuda.h", "crt/host_defines.h", "sanitizer.h")]
@@ -35,9 +37,13 @@ def output_of(folder: Path, source: Path, watched_by: Sequence[str], *arguments:
     folders = [f"-I{NATIVE}", *(f"-isystem{folder}" for folder in headers)]
     command = [*found, *_FLAGS, *watched_by, *folders, str(source), "-o", str(program)]
     subprocess.run([*command, "-pthread", "-ldl"], check=True)
-    done = subprocess.run(
-        [program, *arguments], capture_output=True, text=True, check=False, timeout=120
-    )
+    return program
+
+
+def output_of(program: Path, *arguments: Path | str) -> str:
+    """Return what a program prints, which has to end well."""
+    command = [program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -1,0 +1,65 @@
+"""Each launch has what it did, whatever other threads do meanwhile; the GPU is a stand-in."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from pasta.collect.channel import Channel
+from pasta.collect.wire import TEXT, TEXTS, WIRE_TABLES, Decoder
+from tests.collect.native.threads_help import THREAD_SANITIZER, compiled, output_of
+
+SOURCE = Path(__file__).with_name("launches_at_once.cpp")
+LAUNCHES = {"streams": 500, "failed": 600, "contexts": 160, "closing": 2, "trouble": 600}
+pytestmark = pytest.mark.native
+
+
+@pytest.fixture(scope="module", params=[(), THREAD_SANITIZER], ids=["plain", "thread_sanitizer"])
+def program(request, tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("native"), SOURCE, request.param)
+
+
+def tables_of(program, what):
+    tables: dict[str, list[pa.Table]] = {}
+    with Channel.create("launches", tables=WIRE_TABLES) as channel:
+        with ThreadPoolExecutor() as threads:
+            running = threads.submit(output_of, program, channel.folder, what)
+            decoder = None
+            while True:
+                ended, batch = running.done(), channel.poll()
+                if batch is None and ended:
+                    break
+                if batch is None:
+                    time.sleep(0.001)
+                    continue
+                with batch:
+                    decoder = decoder or Decoder(batch.producer)
+                    if batch.table in (TEXT, TEXTS):
+                        decoder.learn(batch.table, batch.rows)
+                    else:
+                        rows = decoder.rows(batch.table, batch.rows)
+                        tables.setdefault(batch.table, []).append(rows)
+            running.result()
+        assert channel.losses() == []
+    return {name: pl.from_arrow(pa.concat_tables(parts)) for name, parts in tables.items()}
+
+
+@pytest.mark.parametrize("what", LAUNCHES)
+def test_each_launch_has_what_its_kernel_did(program, what):
+    tables = tables_of(program, what)
+    launches = tables["kernel"].select("launch_id", "grid_x")
+    touch = tables["touch"].filter(object_id=0, space="global")
+    touched = launches.join(touch, on="launch_id", how="left").sort("launch_id")
+    assert launches.height == LAUNCHES[what]
+    wrong = touched.filter(pl.col("reads").ne_missing(pl.col("grid_x").cast(pl.Int64)))
+    assert wrong.is_empty()
+    assert touched["unique_read"].to_list() == [512] * LAUNCHES[what]
+    assert touched["launch_id"].n_unique() == LAUNCHES[what]
+    losses = dict(tables["loss"].select("reason", "count").rows()) if "loss" in tables else {}
+    failures = {"Compute Sanitizer: copy: failed": 3, "Compute Sanitizer: clearing: failed": 3}
+    assert losses == (failures if what == "trouble" else {})
