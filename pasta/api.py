@@ -84,7 +84,7 @@ def check(tool: str, parameters: Mapping[str, Any] | None = None) -> tuple[ToolC
     try:
         graph = build_graph(config, parameters or {}, load_included)
         check_wanted(config, graph)
-        check_report(config, graph.schemas(), graph.parameters)
+        check_report(config, graph.schemas, graph.parameters)
     except ConfigError as error:
         raise error.within(f"{tool}: ") from error
     return config, graph

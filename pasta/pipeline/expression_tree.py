@@ -126,6 +126,24 @@ def partitions(expression: pl.Expr) -> set[str]:
     return set.intersection(*found) if found else set()
 
 
+def without_partition(expression: pl.Expr, column: str) -> pl.Expr:
+    """Return `expression` with windows that do not partition by a column, unless by no other."""
+    return _expression(_unpartitioned(json.loads(expression.meta.serialize(format="json")), column))
+
+
+def _unpartitioned(tree: Any, column: str) -> Any:
+    if isinstance(tree, list):
+        return [_unpartitioned(part, column) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _unpartitioned(part, column) for key, part in tree.items()}
+    if "Over" in found:
+        by = found["Over"]["partition_by"]
+        rest = [part for part in by if part != {"Column": column}]
+        found["Over"] |= {"partition_by": rest or by}
+    return found
+
+
 def conjuncts(expression: pl.Expr) -> list[pl.Expr]:
     """Return the conditions that all have to hold for `expression` to hold."""
     found: list[pl.Expr] = []

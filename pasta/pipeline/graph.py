@@ -68,6 +68,10 @@ class Graph:
     nodes: Mapping[str, Node]
     parameters: Mapping[str, Any]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what a graph is made of, and nothing that is derived from it."""
+        return Graph, (self.inputs, self.nodes, self.parameters)
+
     def plan(
         self, tables: Mapping[str, pl.LazyFrame], wanted: Iterable[str], collect: Collect
     ) -> dict[str, pl.LazyFrame]:
@@ -126,8 +130,9 @@ class Graph:
             return node.stage.order == "own"
         return all(self.ordered(source) for source in node.followed)
 
-    def schemas(self) -> dict[str, pl.Schema]:
-        """Derive the schema of every node on empty tables; no data is read.
+    @cached_property
+    def schemas(self) -> Mapping[str, pl.Schema]:
+        """The schema of every input and node, derived on empty tables; no data is read.
 
         Raises:
             ConfigError: a stage cannot work on what feeds it.

@@ -44,7 +44,7 @@ def find_grouping(graph: Graph, wanted: Sequence[str], placement: Placement) -> 
         placement: where its nodes run, of which some leave states on shards.
     """
     within = [name for name in placement.combined if _merge_keys(graph.nodes[name])]
-    schemas = graph.schemas() if within else {}
+    schemas = graph.schemas if within else {}
     while within:
         cuts = _Cuts(graph, wanted, schemas, within)
         out_of_order = cuts.asked.intersection(cuts.cut) - cuts.shipped

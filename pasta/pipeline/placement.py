@@ -133,7 +133,7 @@ def _keeps_ranks_apart(node: Node, lasting: Mapping[str, set[str]]) -> bool:
 
 def _lasting_keys(graph: Graph) -> dict[str, set[str]]:
     """Return which of the shards' keys still say, at each node, which shard a row is of."""
-    schemas = graph.schemas()
+    schemas = graph.schemas
     lasting = {name: set(SHARD_KEYS) for name in graph.inputs}
     for name, node in graph.nodes.items():
         lasting[name] = {

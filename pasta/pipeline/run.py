@@ -169,6 +169,11 @@ def chosen_sources(config: InputConfig, sources: Sequence[Source]) -> list[Sourc
     return [source for source in sources if config.run in (None, source.name)]
 
 
+def only_trace(sources: Sequence[Source]) -> str | None:
+    """Return the name of the only trace that was given, if one was."""
+    return sources[0].name if len(sources) == 1 else None
+
+
 def _input_rows(
     tool: str,
     name: str,

@@ -8,7 +8,7 @@ from pasta.pipeline.graph import Graph
 
 def as_text(config: ToolConfig, graph: Graph) -> str:
     """Return inputs, parameters and stages, each stage with its kind and its columns."""
-    schemas = graph.schemas()
+    schemas = graph.schemas
     lines = [f"{config.name}: {config.about}", "", "inputs"]
     for name, spec in graph.inputs.items():
         optional = " (optional)" if spec.optional else ""

@@ -154,7 +154,7 @@ MISTAKES = {
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistakes_are_named_where_they_stand(text):
     with pytest.raises(ConfigError, match=MISTAKES[text]):
-        tool(text)[1].schemas()
+        _ = tool(text)[1].schemas
 
 
 @pytest.mark.parametrize("name", ["top", "where", "limit", "with", "user", "end", "my dur"])
@@ -162,4 +162,4 @@ def test_a_measure_may_be_a_word_for_any_column(name):
     columns = f"columns: {{'{name}': dur}}"
     text = f"stages: {{d: {{use: derive, from: kernels, {columns}}}, x: {{use: aggregate, from: d, measures: {{'{name}': sum}}}}}}"
     _, graph = tool(text)
-    assert graph.schemas()["x"].names() == [name]
+    assert graph.schemas["x"].names() == [name]

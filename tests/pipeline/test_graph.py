@@ -82,7 +82,7 @@ def test_parameters_change_the_result():
 )  # fmt: skip
 def test_mistakes_are_found_before_any_data(stages, message):
     with pytest.raises(ConfigError) as caught:
-        build_graph(tool(f"stages: {stages}"), {}, no_tools).schemas()
+        _ = build_graph(tool(f"stages: {stages}"), {}, no_tools).schemas
     assert str(caught.value).startswith(message)
 
 
@@ -95,7 +95,7 @@ def test_schemas_name_types():
     graph = graph_of(
         "stages: {a: {use: aggregate, from: kernels, by: name, measures: {n: count(*)}}}"
     )
-    assert graph.schemas()["a"] == pl.Schema({"name": pl.String, "n": pl.Int64})
+    assert graph.schemas["a"] == pl.Schema({"name": pl.String, "n": pl.Int64})
 
 
 INCLUDED = """

@@ -39,7 +39,7 @@ def test_a_tool_that_is_included_twice_runs_once():
     assert graph.needed(["all"]) == ["times.long", "times.sums", "least.few", "all"]
     assert graph.nodes["least.few"].sources == ("times.sums",)
     assert graph.above("all") & graph.inputs.keys() == {"times.kernels"}
-    assert graph.schemas()["all"].names() == ["name", "time"]
+    assert graph.schemas["all"].names() == ["name", "time"]
 
 
 def test_other_parameters_make_other_nodes():

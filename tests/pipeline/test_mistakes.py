@@ -22,7 +22,7 @@ stages:
 
 def check(stage: str, **settings):
     config = parse_config(read_yaml(HEAD + stage))
-    return build_graph(config, settings, lambda _name, _includer: config).schemas()["a"]
+    return build_graph(config, settings, lambda _name, _includer: config).schemas["a"]
 
 
 @pytest.mark.parametrize(

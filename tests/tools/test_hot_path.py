@@ -136,7 +136,7 @@ def test_kernels_alone(make_trace):
 def test_beside_each_range_stands_the_number_of_its_path_and_no_text():
     """Some hundred bytes a range, on a trace of ten million: texts are made of the few paths that differ."""
     _, graph = api.check("hot_path")
-    schema = graph.schemas()["at.around"]
+    schema = graph.schemas["at.around"]
     assert "path_id" in schema
     assert {name for name, kind in schema.items() if kind == pl.String} == {"trace"}
 

@@ -24,7 +24,7 @@ from pasta.pipeline.engines.gpu import unavailable
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.engines.graph_run import GraphRun
 from pasta.pipeline.graph import Graph, Node
-from pasta.pipeline.run import Source, input_tables
+from pasta.pipeline.run import Source, input_tables, only_trace
 
 _SECONDS = 60
 """How long to wait for a scheduler and its workers."""
@@ -87,7 +87,7 @@ class DaskCudaEngine(Engine):
             raise EngineError(problem)
         running = _ClusterGraph(graph, self._engine, self._client, declined)
         with _failures():
-            found = running.run(input_tables(config, graph, sources), wanted)
+            found = running.run(input_tables(config, graph, sources), wanted, only_trace(sources))
         count = self._engine.nranks
         self.notes += [f"dask: {count} GPU{'s' * (count != 1)}", *running.notes]
         return found

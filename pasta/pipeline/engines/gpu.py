@@ -17,7 +17,7 @@ from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.pruning import chosen_ranks, rank_conditions
-from pasta.pipeline.run import Source, chosen_sources, input_tables
+from pasta.pipeline.run import Source, chosen_sources, input_tables, only_trace
 
 IN_MEMORY_BYTES = 1 << 30
 """Parquet up to this size is run in memory at once; more is streamed, and spilled where it must.
@@ -106,7 +106,7 @@ class GpuEngine(Engine):
         self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
         with self._device(streaming=streaming) as device:
             running = DeviceGraph(graph, device, declined)
-            found = running.run(tables, wanted)
+            found = running.run(tables, wanted, only_trace(sources))
             self.notes += [*device.notes, *running.notes]
         return found
 

@@ -33,7 +33,7 @@ def graph_problems(graph: Graph) -> list[str]:
     Raises:
         EngineError: cudf-polars is not installed.
     """
-    schemas, problems = graph.schemas(), []
+    schemas, problems = graph.schemas, []
     for name, node in graph.nodes.items():
         reasons = _declined_by(node, schemas)
         if reasons:
@@ -52,7 +52,7 @@ def declined_stages(graph: Graph, names: Iterable[str]) -> dict[str, str]:
     Raises:
         EngineError: cudf-polars is not installed.
     """
-    schemas = graph.schemas()
+    schemas = graph.schemas
     reasons = {name: _declined_by(graph.nodes[name], schemas) for name in names}
     return {name: "; ".join(why) for name, why in reasons.items() if why}
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from pasta.pipeline.engines.gpu_check import device_code
-from pasta.pipeline.graph import Graph, Node
+from pasta.pipeline.graph import TRACE_COLUMN, Graph, Node, with_trace_column
+from pasta.pipeline.one_trace import with_trace, without_trace
 from pasta.pipeline.ordering import sorted_by
 
 
@@ -28,6 +29,8 @@ class GraphRun(ABC):
         """Take the graph, and which of its nodes the GPU declines, and why."""
         self.graph, self._declined = graph, declined
         self.notes: list[str] = []
+        self._whole = graph
+        self._trace, self._needing = "", frozenset[str]()
 
     @abstractmethod
     def hold(self, plan: pl.LazyFrame) -> pl.LazyFrame:
@@ -42,18 +45,33 @@ class GraphRun(ABC):
         """Run a node's array code on the rows that feed it; return a plan that reads its result."""
 
     def run(
-        self, tables: Mapping[str, pl.LazyFrame], wanted: Sequence[str]
+        self, tables: Mapping[str, pl.LazyFrame], wanted: Sequence[str], trace: str | None = None
     ) -> dict[str, pl.DataFrame]:
         """Return the rows of the `wanted` nodes and inputs.
 
         Args:
             tables: a plan for each input.
             wanted: names of nodes or inputs; one whose order is undefined is sorted by all columns.
+            trace: name of the trace that all rows are of, if they are of one.
         """
-        plans, names = dict(tables), self.graph.needed(wanted)
+        names = self.graph.needed(wanted)
+        found = None if trace is None else without_trace(self.graph, names)
+        if trace is None or found is None:
+            return self._run(tables, names, wanted)
+        self.graph, self._trace, self._needing = found.graph, trace, found.needing
+        shortened = {name: plan.drop(TRACE_COLUMN) for name, plan in tables.items()}
+        rows = self._run(shortened, names, wanted)
+        schemas = self._whole.schemas
+        return {name: with_trace(frame, schemas[name], trace) for name, frame in rows.items()}
+
+    def _run(
+        self, tables: Mapping[str, pl.LazyFrame], names: Sequence[str], wanted: Sequence[str]
+    ) -> dict[str, pl.DataFrame]:
+        """Run the nodes `names` and return the rows of the `wanted` ones."""
+        plans = dict(tables)
         readers = self._readers(names, wanted)
         for name in names:
-            plan = self._apply(self.graph.nodes[name], plans)
+            plan = self._apply_to_trace(self.graph.nodes[name], plans)
             plans[name] = self.hold(plan) if self._worth_holding(name, readers[name]) else plan
         return {name: self._finished(name, plans[name]) for name in wanted}
 
@@ -72,6 +90,20 @@ class GraphRun(ABC):
         by_arrays = any(reader is not None and device_code(reader) for reader in readers)
         cheap = self.graph.nodes[name].kind == "row-wise" and not by_arrays
         return len(readers) > 1 and not cheap
+
+    def _apply_to_trace(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+        """Return the node's plan; a node that needs the column `trace` gets it for itself."""
+        if node.name not in self._needing:
+            return self._apply(node, plans)
+        schemas = self._whole.schemas
+        sources = {
+            name: with_trace_column(plans[name], self._trace)
+            if TRACE_COLUMN in schemas[name]
+            else plans[name]
+            for name in node.sources
+        }
+        plan = self._apply(node, sources)
+        return plan.drop(TRACE_COLUMN) if TRACE_COLUMN in schemas[node.name] else plan
 
     def _apply(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Return the node's plan; array code, or the CPU, has run what is not part of it."""

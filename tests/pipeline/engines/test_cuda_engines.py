@@ -97,7 +97,7 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_the_check_without_a_gpu_agrees_with_what_the_gpu_declines(device, tool):
     _, graph = api.check(tool)
-    schemas, really = graph.schemas(), set()
+    schemas, really = graph.schemas, set()
     for name, node in graph.nodes.items():
         try:
             run_one(device, node, schemas)

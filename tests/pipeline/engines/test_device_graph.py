@@ -55,15 +55,15 @@ class Inline:
         return self.value
 
 
-def on_a_device(graph, tables, wanted):
-    return DeviceGraph(graph, Rehearsal(), {}).run(tables, wanted)
+def of_one_trace(graph, tables, wanted, trace):
+    return DeviceGraph(graph, Rehearsal(), {}).run(tables, wanted, trace)
 
 
-def on_a_cluster(graph, tables, wanted):
+def of_any_traces_on_a_cluster(graph, tables, wanted, _trace):
     return _ClusterGraph(graph, "streaming", Inline(), {}).run(tables, wanted)
 
 
-@pytest.mark.parametrize("way", [on_a_device, on_a_cluster])
+@pytest.mark.parametrize("way", [of_one_trace, of_any_traces_on_a_cluster])
 @pytest.mark.parametrize("source", ["gpt_cpu", "memory_run"])
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, monkeypatch, tool, source, way):
@@ -77,7 +77,7 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, monkeypatch, too
         pytest.skip(f"{source} lacks a table")
     wanted = wanted_nodes(config, outputs=True)
     expected = run_graph(config, graph, [sources[source]], CpuEngine(), outputs=True)
-    found = way(graph, input_tables(config, graph, [sources[source]]), wanted)
+    found = way(graph, input_tables(config, graph, [sources[source]]), wanted, source)
     assert list(found) == wanted
     for name, rows in expected.items():
         assert_frame_equal(found[name], rows, rel_tol=1e-9)
