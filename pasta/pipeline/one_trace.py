@@ -66,11 +66,13 @@ def _holds_one(graph: Graph, node: Node) -> bool:
     """Tell whether a node's rows have the column from all that they are of, or not at all."""
     if TRACE_COLUMN not in graph.schemas[node.name]:
         return True
-    made = any(
-        isinstance(value, Mapping) and value.get(TRACE_COLUMN, TRACE_COLUMN) != TRACE_COLUMN
-        for value in node.arguments.values()
-    )
+    mappings = [value for value in node.arguments.values() if isinstance(value, Mapping)]
+    made = any(TRACE_COLUMN in each and not _is_the_column(each[TRACE_COLUMN]) for each in mappings)
     return not made and all(TRACE_COLUMN in graph.schemas[name] for name in node.followed)
+
+
+def _is_the_column(value: Any) -> bool:
+    return isinstance(value, str) and value == TRACE_COLUMN
 
 
 def _without(name: str, value: Any) -> Any:
@@ -86,7 +88,7 @@ def _without(name: str, value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return _mapping_without(name, value)
-    if value == TRACE_COLUMN:
+    if _is_the_column(value):
         raise _NeededError
     if not isinstance(value, list) or TRACE_COLUMN not in value:
         return value
@@ -97,7 +99,9 @@ def _without(name: str, value: Any) -> Any:
 
 
 def _mapping_without(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {k: v for k, v in value.items() if (k, v) != (TRACE_COLUMN, TRACE_COLUMN)}
+    rest = dict(value)
+    if _is_the_column(rest.get(TRACE_COLUMN)):
+        del rest[TRACE_COLUMN]
     if TRACE_COLUMN in rest or (value and not rest):
         raise _NeededError
     return {key: _without(name, each) for key, each in rest.items()}
