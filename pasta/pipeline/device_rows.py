@@ -72,9 +72,8 @@ class Device(ABC):
     def download(self, frame: Any) -> pl.DataFrame:
         """Copy a frame to the host."""
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What is to be known of how plans ran."""
+    def take_notes(self) -> Sequence[str]:
+        """Return what is to be known of how plans ran since this was last asked."""
         return ()
 
     def shortage(self) -> str:

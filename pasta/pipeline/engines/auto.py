@@ -54,17 +54,17 @@ class AutoEngine(Engine):
         """Run a whole graph on the GPU where that pays; else say why not."""
         reason = self._without_gpu() or _too_small(input_bytes(graph, sources))
         if reason is None:
-            engine = self._gpu(self._options)
-            reason = engine.refusal(config, graph, wanted)
-            if reason is None:
-                try:
-                    found = engine.run(config, graph, sources, wanted)
-                except EngineError as error:
-                    reason = str(error)
-                else:
-                    self.name = engine.name
-                    self.notes += engine.notes
-                    return found
+            with self._gpu(self._options) as engine:
+                reason = engine.refusal(config, graph, wanted)
+                if reason is None:
+                    try:
+                        found = engine.run(config, graph, sources, wanted)
+                    except EngineError as error:
+                        reason = str(error)
+                    else:
+                        self.name = engine.name
+                        self.notes += engine.notes
+                        return found
         self.notes.append(f"engine cpu: {reason}")
         return None
 

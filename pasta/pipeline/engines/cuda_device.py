@@ -56,10 +56,11 @@ class CudaDevice(Device):
             self._streaming.shutdown()
         rmm.mr.set_current_device_resource(self._before)
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """Why plans that were to be streamed ran in memory."""
-        return [f"engine gpu: a plan was not streamed: {why}" for why in self._not_streamed]
+    def take_notes(self) -> Sequence[str]:
+        """Return why plans that were to be streamed ran in memory since this was last asked."""
+        notes = [f"engine gpu: a plan was not streamed: {why}" for why in self._not_streamed]
+        self._not_streamed.clear()
+        return notes
 
     def shortage(self) -> str:
         """Say how much memory was needed, and how much there is."""

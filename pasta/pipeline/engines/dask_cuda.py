@@ -20,7 +20,7 @@ from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines import list_filters
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.device_graph import run_code
-from pasta.pipeline.engines.gpu import unavailable
+from pasta.pipeline.engines.gpu import read_with_all_processors, unavailable
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.engines.graph_run import GraphRun
 from pasta.pipeline.graph import Graph, Node
@@ -182,6 +182,7 @@ def _local_cluster(workers: int | None) -> Any:
     """Return a cluster with one worker for each GPU, or for as many as were asked for."""
     from dask_cuda import LocalCUDACluster
 
+    read_with_all_processors()
     return LocalCUDACluster(
         n_workers=workers,
         rmm_async=True,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 import polars as pl
 
@@ -25,6 +27,9 @@ IN_MEMORY_BYTES = 1 << 30
 docs/performance.md has the measurements that this follows.
 """
 
+READING_THREADS = 16
+"""Threads that bring files to the device, where there are as many processors; libcudf takes 4 unless told."""
+
 _DRIVER = Path("/dev/nvidiactl")
 _PACKAGES = ("cudf_polars", "cupy", "rmm")
 _FAILURES = (RuntimeError, pl.exceptions.PolarsError)
@@ -39,6 +44,12 @@ def unavailable() -> str | None:
     if missing:
         return f"{missing[0]} is not installed (pip install 'pasta-trace[gpu]')"
     return None
+
+
+def read_with_all_processors() -> None:
+    """Have libcudf, which looks here when it first reads, take more threads; a user's setting stays."""
+    count = min(READING_THREADS, len(os.sched_getaffinity(0)))
+    os.environ.setdefault("KVIKIO_NTHREADS", str(count))
 
 
 def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
@@ -78,6 +89,7 @@ class GpuEngine(Engine):
             raise EngineError(f"the gpu engine cannot run: {reason}; use --engine cpu")
         self._options = options
         self._open_device = open_device or _open_gpu
+        self._devices: dict[bool, Device] = {}
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` one after the other."""
@@ -107,7 +119,7 @@ class GpuEngine(Engine):
         with self._device(streaming=streaming) as device:
             running = DeviceGraph(graph, device, declined)
             found = running.run(tables, wanted, only_trace(sources))
-            self.notes += [*device.notes, *running.notes]
+            self.notes += [*device.take_notes(), *running.notes]
         return found
 
     def refusal(self, config: ToolConfig, graph: Graph, wanted: Sequence[str]) -> str | None:
@@ -117,25 +129,47 @@ class GpuEngine(Engine):
 
     @contextmanager
     def _device(self, *, streaming: bool) -> Iterator[Device]:
-        """Open the device for a while; its failures become one line."""
+        """Give the device, which stays open for the runs to come; its failures become one line."""
         try:
-            device = self._open_device(streaming)
+            device = self._opened(streaming)
         except (ImportError, *_FAILURES) as error:
             raise EngineError(f"the GPU cannot be used: {_one_line(error)}") from error
         try:
             yield device
-        except MemoryError as error:
-            raise EngineError(
-                f"the GPU's memory did not suffice: {device.shortage()}; use --engine cpu or dask,"
-                " or fewer traces"
-            ) from error
-        except _FAILURES as error:
-            raise EngineError(f"the gpu engine failed: {_one_line(error)}") from error
-        finally:
-            device.close()
+        except BaseException as error:
+            shortage = device.shortage()
+            self._close()
+            if isinstance(error, MemoryError):
+                raise EngineError(
+                    f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask,"
+                    " or fewer traces"
+                ) from error
+            if isinstance(error, _FAILURES):
+                raise EngineError(f"the gpu engine failed: {_one_line(error)}") from error
+            raise
+
+    def _opened(self, streaming: bool) -> Device:  # noqa: FBT001 (as `_open_device`)
+        """Return the device as it was opened for a run like this, or open it."""
+        if streaming not in self._devices:
+            self._close()
+            self._devices[streaming] = self._open_device(streaming)
+        return self._devices[streaming]
+
+    def _close(self) -> None:
+        while self._devices:
+            self._devices.popitem()[1].close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
 
 
 def _open_gpu(streaming: bool) -> Device:  # noqa: FBT001 (the only argument of a factory)
+    read_with_all_processors()
     from pasta.pipeline.engines.cuda_device import CudaDevice
 
     return CudaDevice(streaming=streaming)

@@ -33,17 +33,20 @@ def _group(
 def _range_checks(
     rows: pl.LazyFrame, sums: dict[str, pl.Expr]
 ) -> dict[tuple[str, pl.DataType], pl.Expr]:
-    """Return for each sum of integers the same in floats, under a name for messages.
+    """Return for each sum of integers that may not fit the same in a wider type, under a name for messages.
 
-    Integers wrap where they do not fit. The strict cast of a float sum to their type fails
-    instead, and its message holds the name.
+    Integers wrap where they do not fit. The strict cast of the wider sum to their type fails
+    instead, and its message holds the name. Those of 16 bits are summed in 64 anyhow.
     """
-    totals = rows.select(operand.sum().alias(text) for text, operand in sums.items())
+    named = {text: operand.alias(text) for text, operand in sums.items()}
+    operands = rows.select(named.values()).collect_schema()
+    totals = rows.select(operand.sum() for operand in named.values()).collect_schema()
     checks: dict[tuple[str, pl.DataType], pl.Expr] = {}
-    for text, kind in totals.collect_schema().items():
-        if kind.is_integer():
+    for text, kind in totals.items():
+        if kind.is_integer() and operands[text] == kind:
             name = f"sum({text}){TOO_LARGE}{kind}: cast to a wider type or double"
-            checks[name, kind] = sums[text].cast(pl.Float64).sum().alias(name)
+            wider = pl.Int64 if kind in (pl.Int32, pl.UInt32) else pl.Float64
+            checks[name, kind] = sums[text].cast(wider).sum().alias(name)
     return checks
 
 

@@ -19,7 +19,7 @@ from pasta.pipeline.engines.auto import AutoEngine
 from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.gpu import GpuEngine, input_bytes
 from pasta.pipeline.engines.rehearsal import Rehearsal
-from pasta.pipeline.run import Source
+from pasta.pipeline.run import Source, run_graph
 from pasta.tools.shipped import SHIPPED_TRACE
 from pasta.trace import Trace
 
@@ -120,6 +120,24 @@ def test_a_tool_may_allow_the_cpu_itself(cards, declines, tmp_path):
     report = pasta.run(str(tmp_path / "t.yaml"), engine="gpu")
     assert report.facts["n"] > 0
     assert "rows moved" in report.notes[-1]
+
+
+@pytest.mark.usefixtures("declines")
+def test_the_device_is_opened_once_for_runs_of_a_kind(cards, monkeypatch):
+    opened = cards()
+    config, graph = api.check(TOOL)
+    sources = [Source("gpt_cpu", Trace.open(SHIPPED_TRACE))]
+    with choice.engine_of("gpu", EngineOptions()) as engine:
+        for _ in range(2):
+            run_graph(config, graph, sources, engine)
+        assert [(card.closed, streaming) for card, streaming in opened] == [(False, False)]
+        monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", 10)
+        run_graph(config, graph, sources, engine)
+        assert [(card.closed, streaming) for card, streaming in opened] == [
+            (True, False),
+            (False, True),
+        ]
+    assert opened[1][0].closed
 
 
 def test_off_gpu_is_raise_or_cpu():
