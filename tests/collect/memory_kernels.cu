@@ -32,6 +32,7 @@ KERNEL copy_8(const float2 *from, float2 *to) { to[INDEX] = from[INDEX]; }
 KERNEL copy_16(const float4 *from, float4 *to) { to[INDEX] = from[INDEX]; }
 KERNEL fill(float *to, float what) { to[INDEX] = what; }
 KERNEL in_graph(const float *from, float *to) { to[INDEX] = from[INDEX]; }
+KERNEL of_lives(float *to) { to[INDEX] = 1; }
 KERNEL of_threads(const float *from, float *to) { to[INDEX] = from[INDEX]; }
 KERNEL predicated(const float *from, float *to, unsigned count) {
     if (INDEX < count) to[INDEX] = from[INDEX];
@@ -328,6 +329,17 @@ static void graphs(float *a, float *c, float *d) {
     CHECK(cudaStreamSynchronize(stream));
 }
 
+/* Streams that follow each other, mostly under one handle. */
+static void lives(float *to) {
+    for (int life = 0; life < 3; ++life) {
+        cudaStream_t stream;
+        CHECK(cudaStreamCreate(&stream));
+        for (int launch = 0; launch < 2; ++launch) of_lives<<<BLOCKS, THREADS, 0, stream>>>(to);
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaStreamDestroy(stream));
+    }
+}
+
 static void threads() {
     std::vector<std::thread> all;
     for (int thread = 0; thread < 4; ++thread)
@@ -353,6 +365,7 @@ int main() {
     for (unsigned index = 0; index < ALL; ++index) values[index] = static_cast<float>(index);
     CHECK(cudaMemcpy(a, values.data(), ALL * 4, cudaMemcpyHostToDevice));
     graphs(a, c, d);
+    lives(c);
     threads();
     std::vector<float> told(ALL);
     CHECK(cudaMemcpy(told.data(), d, ALL * 4, cudaMemcpyDeviceToHost));

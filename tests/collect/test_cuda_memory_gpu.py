@@ -228,6 +228,11 @@ def test_a_kernel_that_waits_for_the_host_does_not_hold_the_others_up(run):
     assert others.select(COUNTS).rows() == [(128, 128, 0)] * 300
 
 
+def test_a_stream_that_gets_the_handle_of_another_is_another(run):
+    launches = run.kernels.filter(name="of_lives").sort("launch_id")
+    assert launches["stream"].value_counts()["count"].to_list() == [2] * 3
+
+
 def test_threads_launch_beside_each_other(run):
     rows = run.of("of_threads", space="global")
     assert rows.select(COUNTS + UNIQUE).rows() == [(ALL, ALL, 0, 2048, 2048, 4096)] * 200

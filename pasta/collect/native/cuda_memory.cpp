@@ -49,7 +49,8 @@ class MemoryHooks {
             return collector.has().released(static_cast<const Sanitizer_ResourceMemoryData *>(data)->address);
         case SANITIZER_CBID_RESOURCE_STREAM_DESTROY_STARTING: {
             auto *stream = static_cast<const Sanitizer_ResourceStreamData *>(data);
-            return collector.stream_ends(stream->context, collector.sanitizer().library.handle_of_stream(data));
+            const SanitizerLibrary &library = collector.sanitizer().library;
+            return collector.stream_ends(stream->context, library.stream_of(data), library.handle_of_stream(data));
         }
         case SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
             return collector.context_ends(static_cast<const Sanitizer_ResourceContextData *>(data)->context);

@@ -7,6 +7,7 @@
 #include "memory_records.h"
 #include "nvtx_ranges.h"
 #include "patched_modules.h"
+#include "program_streams.h"
 #include "tensor_map_check.h"
 
 #include <set>
@@ -131,9 +132,10 @@ class MemoryCollector {
         graph = {};
     }
 
-    void stream_ends(CUcontext handle, Sanitizer_StreamHandle stream) {
+    void stream_ends(CUcontext handle, CUstream public_stream, Sanitizer_StreamHandle stream) {
         OursNow ours;
         std::lock_guard<std::mutex> guard(launching);
+        streams.ends(handle, public_stream);
         auto known = contexts.find(handle);
         if (known != contexts.end() && !closed) known->second->stream_ends(stream);
     }
@@ -213,7 +215,7 @@ class MemoryCollector {
     std::vector<std::unique_ptr<MemoryContext>> retired;
     std::map<MemoryContext *, std::unique_ptr<RecordReader>> readers;
     std::set<CUcontext> refused;
-    std::map<std::pair<CUcontext, CUstream>, uint64_t> streams;
+    ProgramStreams streams{driver};
     std::map<CUgraphExec, uint64_t> graphs;
     uint64_t launches = 0, context_count = 0, under_way = 0; /* watched launches that have begun and not ended: they need their patches */
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
@@ -246,11 +248,11 @@ class MemoryCollector {
         now.context = context;
         now.handle = handle;
         now.launch = {++launches, inventory.next_moment(), inventory.clock(), MemoryInventory::thread_id(), data.device,
-                      context ? context->number : 0, streams.emplace(std::pair(data.context, stream), streams.size() + 1).first->second,
+                      context ? context->number : 0, streams.number_of(data.context, stream),
                       kernel, {data.gridDim_x, data.gridDim_y, data.gridDim_z}, {data.blockDim_x, data.blockDim_y, data.blockDim_z}, 0, 0};
         bool recorded = recording && options.launches.may_have(chosen);
         if (options.switched && (recorded || !under_way)) wants_patches = recorded;
-        now.patches = modules.watch(data.context, wants_patches);
+        now.patches = modules.watch(data.context, wants_patches, [&] { return !options.switched || streams.are_idle(data.context); });
         bool selected = recorded && kernel->wanted && options.launches.has(chosen) && options.wants_in(NvtxRanges::open());
         chosen += kernel->wanted;
         if (!selected) {

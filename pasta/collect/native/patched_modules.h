@@ -56,11 +56,12 @@ class PatchedModules {
     void begin_with(bool wanted) { initially = wanted; }
 
     /* Have launches in a context watched from the one that begins, or not; of one thread at a time. Where
-     * patches stay, launches bear them either way. */
-    Patches watch(CUcontext context, bool wanted) {
+     * patches stay, launches bear them either way. To set or remove them takes until all that runs has ended, for which
+     * a kernel may wait for the thread that is here: it is done once the context `is_idle`. */
+    template <class IsIdle> Patches watch(CUcontext context, bool wanted, IsIdle is_idle) {
         auto mine = of(context);
         mine->want(wanted);
-        if (!reach(context, *mine, MOST_WAITS)) return Patches::SOME;
+        if (!reach(context, *mine, MOST_WAITS, is_idle)) return Patches::SOME;
         return mine->watched ? Patches::ALL : Patches::NONE;
     }
 
@@ -69,7 +70,7 @@ class PatchedModules {
     void stay(CUcontext context) {
         auto mine = of(context);
         mine->stay();
-        if (!reach(context, *mine, MOST_WAITS_AT_ENDS)) mine->fixed = true;
+        if (!reach(context, *mine, MOST_WAITS_AT_ENDS, [] { return true; })) mine->fixed = true;
     }
 
     /* Changes when patches are set: then code may lie elsewhere. */
@@ -93,6 +94,7 @@ class PatchedModules {
     struct Context {
         std::atomic<bool> watched{false}, behind{false}; /* what is wanted; whether some modules may not be at it */
         std::atomic<bool> fixed{false};                  /* patches neither come nor go any more */
+        std::atomic<uint32_t> waits{0};                  /* since what is wanted changed */
         std::mutex lock;                                 /* guards changes of these and all below but the last two, never while CUDA is called */
         bool stays = false;
         std::vector<News> news;
@@ -111,6 +113,7 @@ class PatchedModules {
             if (watched == (what || stays)) return;
             watched = what || stays;
             behind = true;
+            waits = 0;
         }
 
         void stay() {
@@ -153,6 +156,7 @@ class PatchedModules {
     };
 
     static constexpr uint32_t WAIT_US = 50, MOST_WAITS = 400, MOST_WAITS_AT_ENDS = 4000; /* 20 ms; 0.2 s where it is now or never */
+    static constexpr uint32_t MOST_PATIENCE = 40000;                                     /* 2 s */
     const MemoryOptions &options;
     Sanitizer &call;
     const char *const file; /* which has the patches */
@@ -172,10 +176,12 @@ class PatchedModules {
         return known;
     }
 
-    /* Whether all modules of a context are, within so many waits, at what is wanted. */
-    bool reach(CUcontext handle, Context &context, uint32_t most_waits) {
+    /* Whether all modules of a context are, within so many waits, at what is wanted. Launches are held up so
+     * for `MOST_PATIENCE` in all, as a kernel may run for as long as the program does. */
+    template <class IsIdle> bool reach(CUcontext handle, Context &context, uint32_t most_waits, IsIdle is_idle) {
         for (uint32_t attempt = 0; attempt < most_waits && !context.fixed; ++attempt) {
-            if (!context.behind || bring(handle, context)) return true;
+            if (!context.behind || (is_idle() && bring(handle, context))) return true;
+            if (context.waits++ >= MOST_PATIENCE) return false;
             usleep(WAIT_US);
         }
         return false;

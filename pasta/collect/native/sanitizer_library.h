@@ -72,6 +72,8 @@ struct SanitizerLibrary {
         return static_cast<const Sanitizer_StreamHandle *>(data)[knows_green_contexts ? 3 : 2];
     }
 
+    CUstream stream_of(const void *data) const { return static_cast<const CUstream *>(data)[knows_green_contexts ? 2 : 1]; }
+
     std::string reason(SanitizerResult result) const {
         const char *text = nullptr;
         result_string(result, &text);
@@ -91,6 +93,7 @@ struct SanitizerLibrary {
 /* What is needed of the driver, in which the program has called cuInit before anything here runs. */
 struct Driver {
     decltype(&cuStreamIsCapturing) is_capturing = nullptr;
+    decltype(&cuStreamQuery) query_stream = nullptr;
     decltype(&cuStreamCreateWithPriority) create_stream = nullptr;
     decltype(&cuCtxSetCurrent) set_context = nullptr;
     decltype(&cuCtxGetCurrent) current_context = nullptr;
@@ -109,7 +112,8 @@ struct Driver {
             return function != nullptr;
         };
         find("cuTensorMapEncodeTiled", encode_tensor_map);
-        return find("cuStreamIsCapturing", is_capturing) && find("cuStreamCreateWithPriority", create_stream) &&
+        return find("cuStreamIsCapturing", is_capturing) && find("cuStreamQuery", query_stream) &&
+               find("cuStreamCreateWithPriority", create_stream) &&
                find("cuCtxSetCurrent", set_context) && find("cuCtxGetCurrent", current_context) &&
                find("cuDeviceGetCount", device_count) &&
                find("cuDevicePrimaryCtxGetState", primary_context) && find("cuDeviceGetName", device_name) &&

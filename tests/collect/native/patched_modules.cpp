@@ -52,6 +52,8 @@ void stand_in(SanitizerLibrary &library) {
     };
 }
 
+bool idle() { return true; }
+
 int count() {
     int sum = 0;
     for (auto &each : patched) sum += each;
@@ -60,7 +62,7 @@ int count() {
 
 void watch(PatchedModules &modules, const char *what, size_t of, bool wanted) {
     static const char *const states[] = {"none", "all", "some"};
-    Patches state = modules.watch(context(of), wanted);
+    Patches state = modules.watch(context(of), wanted, idle);
     std::printf("%s: %s %d\n", what, states[static_cast<int>(state)], count());
 }
 
@@ -78,7 +80,7 @@ void at_once(PatchedModules &modules) {
         std::array<bool, MODULES + 1> before{};
         for (size_t number = 4; number <= MODULES; ++number) before[number] = loaded[number];
         bool wanted = turn % 40;
-        if (modules.watch(context(1), wanted) == Patches::SOME) continue;
+        if (modules.watch(context(1), wanted, idle) == Patches::SOME) continue;
         for (size_t number = 4; number <= MODULES; ++number) wrong += before[number] && patched[number] != wanted;
     }
     even.join();
@@ -99,7 +101,7 @@ void come_and_go(PatchedModules &modules) {
         --coming;
     };
     std::thread one(come, COMING), other(come, COMING + 1);
-    for (int turn = 0; coming; ++turn) modules.watch(context(3), turn % 2);
+    for (int turn = 0; coming; ++turn) modules.watch(context(3), turn % 2, idle);
     one.join();
     other.join();
     std::printf("come and gone: %llu\n", static_cast<unsigned long long>(modules.torn()));
@@ -109,6 +111,21 @@ void begin_anew() {
     for (auto *each : {&patched, &told, &gone})
         for (auto &of_module : *each) of_module = 0;
     at_slow = slow_may_go = false;
+}
+
+/* A kernel runs for as long as the program does: launches are held up for a while in all, and patches come when it has ended. */
+void busy(PatchedModules &modules) {
+    uint32_t asked = 0, first = 0;
+    auto is_idle = [&] { return ++asked, false; };
+    modules.begin_with(false);
+    modules.loaded(context(8), module(1));
+    for (int turn = 0; turn < 150; ++turn) {
+        asked = 0;
+        wrong += modules.watch(context(8), true, is_idle) != Patches::SOME;
+        if (turn == 0) first = asked;
+    }
+    std::printf("busy: asked %u times, then %u, %d\n", first, asked, count());
+    watch(modules, "idle at last", 8, true);
 }
 
 /* A context of which a graph was made: patches stay, also at modules to come. */
@@ -177,6 +194,8 @@ int main() {
     at_once(modules);
     watch(modules, "at once", 1, true);
     come_and_go(modules);
+    begin_anew();
+    busy(modules);
     begin_anew();
     stays(modules);
     begin_anew();

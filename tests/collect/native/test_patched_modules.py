@@ -18,6 +18,8 @@ of a new context: 1
 one gone: all 2
 at once: all 63
 come and gone: 0
+busy: asked 400 times, then 1, 0
+idle at last: all 1
 a graph: all 1
 and more: all 2
 at work: 0
