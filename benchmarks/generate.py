@@ -21,6 +21,7 @@ import argparse
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -206,8 +207,9 @@ def random_bits(xp: Any, index: Any, *key: int | str) -> Any:
 
 
 class OnCpu:
-    """Rows in Polars, written by pyarrow."""
+    """Rows in Polars, written by pyarrow, one file at a time: Polars takes all processors."""
 
+    writers = 1
     xp: Any = np
 
     def hold(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -235,7 +237,9 @@ class OnCpu:
 
 
 class OnGpu:
-    """Rows in cuDF, written by cuDF."""
+    """Rows in cuDF, written by cuDF: while one file goes to the host, others are made."""
+
+    writers = 4
 
     def __init__(self) -> None:
         import cudf
@@ -396,13 +400,24 @@ class Generator:
             FileExistsError: `folder` exists.
         """
         folder.mkdir(parents=True)
-        for rank in range(self._size.ranks):
-            for table in tables or self.tables():
-                for number, (first, count) in enumerate(self._pieces(table)):
-                    path = folder / RANK_FOLDER.format(rank) / table / f"{number:06d}.parquet"
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    rows = self.part(table, rank, first, count)
-                    self._side.write(rows, path, table, compression)
+
+        def write_piece(path: Path, table: str, rank: int, first: int, count: int) -> None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._side.write(self.part(table, rank, first, count), path, table, compression)
+
+        with ThreadPoolExecutor(self._side.writers) as writers:
+            written = [
+                writers.submit(
+                    write_piece,
+                    folder / RANK_FOLDER.format(rank) / table / f"{number:06d}.parquet",
+                    *(table, rank, first, count),
+                )
+                for rank in range(self._size.ranks)
+                for table in tables or self.tables()
+                for number, (first, count) in enumerate(self._pieces(table))
+            ]
+        for each in written:
+            each.result()
         manifest = new_manifest({"command": "benchmarks/generate.py", "seed": self._seed})
         (folder / MANIFEST).write_text(json.dumps({**manifest, "state": "complete"}, indent=2))
 

@@ -1,7 +1,7 @@
 """What watching memory costs single kernels and steps of a transformer of several widths, on a GPU with PyTorch.
 
     python benchmarks/memory_kernels.py [--variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"]
-                                        [--work "layer norm,inference 8192"]
+                                        [--work "layer norm;inference 8192"]
 
 Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
 for the device behind each; printed is the median of the last five, in ms, and the ratio of each variant to it. A
@@ -35,11 +35,11 @@ def main() -> None:
     """Print the table; or do the work, in a process of a variant."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--variants", default=VARIANTS)
-    parser.add_argument("--work", default="", help="names of the table's rows; without: all")
+    parser.add_argument("--work", default="", help="names of rows of the table, with ; between them; without: all")
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.out:
-        given.out.write_text(json.dumps(measured(given.work.split(","))), encoding="utf-8")
+        given.out.write_text(json.dumps(measured(given.work.split(";"))), encoding="utf-8")
         return
     variants = given.variants.split(",")
     found = {variant: run(variant, given.work) for variant in [BARE, *variants]}

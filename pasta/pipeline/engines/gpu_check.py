@@ -129,7 +129,7 @@ def _translated(plan: pl.LazyFrame) -> tuple[Any, Any]:
 
 
 def _null_rows(schema: pl.Schema) -> pl.LazyFrame:
-    return pl.LazyFrame({name: [None] * _ROWS for name in schema}, schema=schema)
+    return pl.DataFrame(schema=schema).clear(_ROWS).lazy()
 
 
 def _one_line(problem: object) -> str:
