@@ -62,6 +62,30 @@ def test_several_traces_are_one_set_told_apart_by_a_column(make_trace):
     assert rows.select("trace", "busy_ns").rows() == [("one", 5), ("two", 15)]
 
 
+LEADER = """
+version: 1
+tool: leader
+about: The longest kernel.
+inputs: {kernels: kernel}
+stages:
+  longest: {use: dedupe, from: kernels, by: [trace], order: [launch_id]}
+  all: {use: aggregate, from: kernels, measures: {kernels: count(*)}}
+report:
+  - {finding: "{name} takes {dur}", from: longest}
+  - {finding: "{trace} has {name}", from: longest}
+  - {finding: "{kernels} kernels in all", from: all}
+"""
+
+
+def test_a_finding_about_one_of_several_traces_names_it(make_trace, tmp_path):
+    (tmp_path / "leader.yaml").write_text(LEADER)
+    traces = [make_trace(name, kernel=kernels(dur)) for name, dur in {"a": 10, "b": 30}.items()]
+    both = ["a: k takes 10 ns", "b: k takes 30 ns", "a has k", "b has k", "2 kernels in all"]
+    assert pasta.run(tmp_path / "leader.yaml", trace=traces).findings == both
+    one = pasta.run(tmp_path / "leader.yaml", trace=traces[0])
+    assert one.findings == ["k takes 10 ns", "a has k", "1 kernels in all"]
+
+
 def test_equal_names_of_traces_are_numbered(make_trace):
     trace = make_trace("one", kernel=kernels(5))
     rows = pasta.run("device_time", trace=[trace, trace]).tables["devices"]

@@ -15,11 +15,13 @@ from pasta.pipeline.expressions import parse
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.run import Source
 from pasta.registry import Registry
-from pasta.tools.units import fill_template
+from pasta.tools.units import fields_of, fill_template, printable
 from pasta.trace_state import unfinished
 
 MOST_FINDINGS = 5
 """Findings shown for one line of YAML that holds for many rows; the rest is counted."""
+_NAMES = {"trace", "run", "whose", "where"}
+"""Columns that name the trace of a row themselves, where there are several."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +180,12 @@ def _add_finding(report: Report, item: ReportItem, tables: Mapping[str, pl.DataF
         rows = rows[item.options["row"] : item.options["row"] + 1]
     if "when" in item.options:
         rows = rows.filter(parse(item.options["when"], f"{item.path}.when", report.parameters))
-    said = [
-        fill_template(item.options["finding"], row, item.path, report.parameters)
-        for row in rows.head(MOST_FINDINGS).to_dicts()
-    ]
-    report.findings += said
+    template = item.options["finding"]
+    named = len(report.sources) < 2 or _NAMES & {*fields_of(template)}
+    for row in rows.head(MOST_FINDINGS).to_dicts():
+        said = fill_template(template, row, item.path, report.parameters)
+        of_trace = "" if named or not row.get("trace") else f"{printable(row['trace'])}: "
+        report.findings.append(of_trace + said)
     if rows.height > MOST_FINDINGS:
         report.findings.append(f"... and {rows.height - MOST_FINDINGS} more of this kind")
 

@@ -79,18 +79,47 @@ def noisy_copies(seed):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_slow_copy_is_named_and_none_in_a_clean_trace(make_trace, seed):
-    copies = noisy_copies(seed)
-    clean = pasta.run("copy_bandwidth", trace=make_trace("clean", copy=copies))
-    assert clean.tables["slow"].is_empty()
-    assert all("GB/s" in text for text in clean.findings)
-    large = next(row for row in copies if row["bytes"] == 1 << 24)
-    large["dur"] += 20 * 10**6
-    begin = large["ts"] - 50
-    calls = [{"tid": 1, "ts": begin, "dur": 5, "name": "cudaMemcpyAsync", "correlation": large["correlation"]}]  # fmt: skip
-    spans = [{"tid": 1, "ts": begin - 5, "dur": 20, "span_id": 1, "level": "operator", "name": "aten::to"}]  # fmt: skip
-    report = pasta.run("copy_bandwidth", trace=make_trace("slow", copy=copies, call=calls, span=spans))  # fmt: skip
-    assert report.tables["slow"].select("ts", "in_operator").rows() == [(large["ts"], "aten::to")]
-    assert report.tables["slow"]["lost_ns"].item() == large["dur"] - report.tables["slow"]["usual_ns"].item()  # fmt: skip
-    assert any(text.startswith("the slowest: HtoD, pinned host memory, 16.00 MiB, in aten::to") for text in report.findings)  # fmt: skip
+SEEDS = 100
+
+
+def slowed(copies, seed):
+    """Return copies of which one takes twice and a half as long as it did, and that one; of four sizes in turn."""
+    size = [4, 5_000, 1 << 20, 1 << 24][seed % 4]
+    slow = next(row for row in copies if row["bytes"] == size)
+    longer = {**slow, "dur": round(2.5 * slow["dur"])}
+    return [longer if row is slow else row for row in copies], longer
+
+
+def test_nothing_is_found_in_clean_runs(make_trace):
+    traces = [make_trace(f"{seed}", copy=noisy_copies(seed)) for seed in range(SEEDS)]
+    report = pasta.run("copy_bandwidth", trace=traces, top=10**6)
+    assert report.tables["slow"].is_empty()
+    ways = report.tables["ways"]["trace"]
+    assert ways.n_unique() == len(ways) == SEEDS
+    assert all("GB/s" in text for text in report.findings[:-1])
+    assert report.findings[-1] == f"... and {SEEDS - 5} more of this kind"
+
+
+def test_a_slow_copy_is_named_in_every_seed(make_trace):
+    traces, planted = [], []
+    for seed in range(SEEDS):
+        copies, slow = slowed(noisy_copies(seed), seed)
+        begin = slow["ts"] - 50
+        calls = [{"tid": 1, "ts": begin, "dur": 5, "name": "cudaMemcpyAsync", "correlation": slow["correlation"]}]  # fmt: skip
+        spans = [{"tid": 1, "ts": begin - 5, "dur": 20, "span_id": 1, "level": "operator", "name": f"aten::to_{seed}"}]  # fmt: skip
+        traces.append(make_trace(f"{seed}", copy=copies, call=calls, span=spans))
+        planted.append((f"{seed}", slow["ts"], slow["dur"], f"aten::to_{seed}"))
+    found = pasta.run("copy_bandwidth", trace=traces, top=10**6).tables["slow"]
+    assert sorted(found.select("trace", "ts", "dur", "in_operator").rows()) == sorted(planted)
+    assert (found["lost_ns"] == found["dur"] - found["usual_ns"]).all()
+
+
+def test_what_a_slow_copy_loses_is_compared_with_the_copying_of_its_trace(make_trace):
+    """The sums of both, 14.5 us of what the longer one copies, would be those of neither."""
+    runs = {"long": [10_000] * 6 + [20_001], "short": [500] * 8 + [5_000]}
+    traces = [make_trace(name, copy=[upload(n * 10**6, dur, 64) for n, dur in enumerate(durations)]) for name, durations in runs.items()]  # fmt: skip
+    findings = pasta.run("copy_bandwidth", trace=traces).findings
+    kind = "copies that take more than twice what copies of the same way and size usually take: 1"
+    assert f"long: {kind}, which lose 10.00 us of 80.00 us" in findings
+    assert f"short: {kind}, which lose 4.50 us of 9.00 us" in findings
+    assert any(text.startswith("long: the slowest: HtoD, pinned host memory, 64 B") for text in findings)  # fmt: skip

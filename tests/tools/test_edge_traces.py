@@ -30,8 +30,14 @@ TOOLS = (
     "queue_length",
     "step_budget",
     "step_time",
+    "library_time",
+    "stack_levels",
     "stragglers",
+    "variability",
+    "variability_causes",
+    "variability_outliers",
 )
+XSP = tuple(f"xsp/a{number}" for number in range(1, 16))
 PARTS = {
     "idle_causes": ("devices", "idle_ns", "host data synchronisation launch dependency copy communication rank unknown"),
     "critical_path": ("steps", "step_ns", "path"),
@@ -97,6 +103,34 @@ def warmed_up(tables: Tables) -> Tables:
     return tables | {"kernel": tables["kernel"] + [{"rank": rank, "pid": 100 + rank, **warm} for rank in range(2)]}  # fmt: skip
 
 
+def of_one_rank(tables: Tables) -> Tables:
+    return {name: [row for row in rows if row["rank"] == 0] for name, rows in tables.items()}
+
+
+def within(step: int, row: dict[str, Any], tables: Tables) -> bool:
+    """Tell whether a row begins in this step of its rank."""
+    (span,) = (each for each in tables["span"] if each["name"] == f"ProfilerStep#{step}" and each["rank"] == row["rank"])  # fmt: skip
+    return span["ts"] <= row["ts"] < span["ts"] + span["dur"]
+
+
+def without_a_step(tables: Tables) -> Tables:
+    """Rank 1 lacks all of its second step."""
+    return {name: [row for row in rows if row["rank"] == 0 or not within(1, row, tables)] for name, rows in tables.items()}  # fmt: skip
+
+
+def without_communication_in_a_step(tables: Tables) -> Tables:
+    kept = [row for row in tables["collective"] if not within(1, row, tables)]
+    ids = {(row["rank"], row["launch_id"]) for row in kept}
+    kernels = [row for row in tables["kernel"] if "nccl" not in row["name"] or (row["rank"], row["launch_id"]) in ids]  # fmt: skip
+    return tables | {"collective": kept, "kernel": kernels}
+
+
+def with_a_jump(tables: Tables) -> Tables:
+    """In its second step the clock of rank 1 is an hour behind."""
+    hour = 3_600 * 10**9
+    return {name: [{**row, "ts": row["ts"] - hour * (row["rank"] == 1 and within(1, row, tables))} for row in rows] for name, rows in tables.items()}  # fmt: skip
+
+
 ALL = "span call kernel copy collective"
 DEVICE = "kernel copy collective"
 TRACES: dict[str, Callable[[Tables], Tables]] = {
@@ -121,20 +155,32 @@ TRACES: dict[str, Callable[[Tables], Tables]] = {
     "graphs": in_graphs,
     "processes": of_two_processes,
     "work before the first step": warmed_up,
+    "one rank": of_one_rank,
+    "a rank that misses a step": without_a_step,
+    "a step without communication": without_communication_in_a_step,
+    "a clock that jumps": with_a_jump,
+    "some kernels take no time": setting("kernel", dur=lambda row: row["dur"] * (row["launch_id"] % 3 > 0)),
     "markup": setting("kernel span call", name=lambda row: MARKUP + row["name"]),
 }  # fmt: skip
 
 
-def answers(trace: pasta.Trace) -> dict[str, Report]:
+def answers(trace: pasta.Trace, tools: tuple[str, ...] = TOOLS) -> dict[str, Report]:
     """Return what each tool says; a tool may only refuse for the lack of a table."""
     found = {}
-    for tool in TOOLS:
+    for tool in tools:
         try:
             found[tool] = pasta.run(tool, trace=trace)
         except TraceError as error:
             if "needs the table" not in str(error):
                 raise
     return found
+
+
+def check(report: Report) -> None:
+    check_numbers(report)
+    for finding in report.findings:
+        assert not {"-", "nan", "inf", "None"} & set(finding.split()), finding
+        assert "\x1b" not in finding
 
 
 def check_numbers(report: Report) -> None:
@@ -149,14 +195,17 @@ def check_numbers(report: Report) -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_odd_traces_are_answered_without_claims_that_do_not_hold(make_trace, name):
     for tool, report in answers(make_trace(**TRACES[name](run_of_two()))).items():
-        check_numbers(report)
-        for finding in report.findings:
-            assert not {"-", "nan", "inf", "None"} & set(finding.split()), finding
-            assert "\x1b" not in finding
+        check(report)
         if tool in PARTS:
             table, whole, parts = PARTS[tool]
             for row in report.tables[table].to_dicts():
                 assert row[whole] == sum(row[f"{part}_ns"] for part in parts.split()), (tool, row)
+
+
+@pytest.mark.parametrize("name", ["no time", "graphs"])
+def test_layers_of_odd_traces(make_trace, name):
+    for report in answers(make_trace(**TRACES[name](run_of_two())), XSP).values():
+        check(report)
 
 
 def test_neither_order_nor_epoch_of_rows_counts(make_trace):

@@ -148,7 +148,7 @@ def test_a_planted_cause_is_named_in_every_seed(tmp_path, planted):
     assert causes["text"].to_list()[:100] == [PLANTED[planted]] * 100
     assert causes["trace"][:100].n_unique() == 100
     assert (causes["of_time"][100:] < 0.05).all()
-    assert any(text.startswith(PLANTED[planted]) for text in report.findings)
+    assert any(f": {PLANTED[planted]}: " in text for text in report.findings)
     label = {"data": LOADER, "copy": "HtoD copy of aten::to"}.get(planted)
     assert label is None or causes["label"].to_list()[:100] == [label] * 100
 
@@ -187,6 +187,15 @@ def test_a_wait_for_another_stream_is_a_dependency_and_named(make_trace):
     assert report.findings[1] == f"work is launched in time and begins late: 100.00 us, 95.2 % of the time without computing, most of it before {label} (100.00 us)"  # fmt: skip
     no_wait = pasta.run("idle_causes", trace=make_trace("bare", kernel=kernels, call=calls))
     assert no_wait.tables["longest"].row(0, named=True)["label"] == "c, after b"
+
+
+def test_a_call_that_takes_long_is_said_to_be_under_way(make_trace):
+    """As the first of a kernel does, which loads it: 90 us are more than any latency."""
+    kernels = [work(1, 5_000, 5_000), work(2, 100_000, 9_000, name="b")]
+    calls = [launched(1, 0), launched(2, 10_000, 89_000)]
+    report = pasta.run("idle_causes", trace=make_trace(kernel=kernels, call=calls))
+    assert report.tables["devices"]["launch_ns"].to_list() == [90_000]
+    assert report.findings[1].startswith("work is being launched, or begins within the latency of a launch: 90.00 us")  # fmt: skip
 
 
 def test_a_copy_that_delays_a_kernel_and_one_that_does_not(make_trace):

@@ -28,14 +28,24 @@ def run_of(seed: int, *, planted: bool) -> list[dict[str, object]]:
 
 
 def test_a_planted_sequence_is_found_in_every_seed_and_nothing_in_a_clean_run(tmp_path):
-    for seed in range(15):
-        planted = write_trace(tmp_path / f"p{seed}", kernel=run_of(seed, planted=True))
-        report = pasta.run("kernel_sequences", trace=planted)
-        row = report.tables["by_gap"].row(0, named=True)
-        assert (row["sequence"], row["times"], row["gap_ns"]) == ("a > b > c", 30, 30 * 80_000)
-        assert report.findings[0].startswith("between the 3 kernels of a > b > c, which run 30 times, the stream stands still for 2.40 ms")  # fmt: skip
-        clean = write_trace(tmp_path / f"c{seed}", kernel=run_of(seed, planted=False))
-        assert pasta.run("kernel_sequences", trace=clean).findings == ["no kernels with a duration follow each other in the same order 5 times or more, with no longer gap than counts (--set gap=...)"]  # fmt: skip
+    """Names of a seed are its own, so that what is found in one trace is not found for another."""
+    runs = {
+        (seed, planted): [{**row, "name": f"{row['name']} of {seed}"} for row in run_of(seed, planted=planted)]
+        for seed in range(100)
+        for planted in (True, False)
+    }  # fmt: skip
+    traces = {
+        which: write_trace(tmp_path / f"{which}", kernel=rows) for which, rows in runs.items()
+    }
+    report = pasta.run("kernel_sequences", trace=[traces[seed, True] for seed in range(100)], top=10**6)  # fmt: skip
+    rows = report.tables["by_gap"]
+    assert set(rows["sequence"]) == {f"a of {n} > b of {n} > c of {n}" for n in range(100)}
+    assert rows.select("times", "gap_ns").unique().rows() == [(30, 30 * 80_000)]
+    assert rows.height == 100
+    assert report.findings[0].startswith("between the 3 kernels of a of ")
+    assert "which run 30 times, the stream stands still for 2.40 ms" in report.findings[0]
+    clean = pasta.run("kernel_sequences", trace=[traces[seed, False] for seed in range(100)])
+    assert clean.findings == ["no kernels with a duration follow each other in the same order 5 times or more, with no longer gap than counts (--set gap=...)"]  # fmt: skip
 
 
 def test_a_longer_gap_ends_a_sequence(make_trace):

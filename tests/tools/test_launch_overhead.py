@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-import pytest
+import polars as pl
 
 import pasta
 
@@ -87,13 +87,25 @@ def queued_run(seed, slow=None):
         calls.append(call(n, at, lasts))
         at += lasts
         begin = max(free, at)
-        kernels.append(kernel(n, begin, length, "victim" if n == slow else f"k{n % 5}"))
+        kernels.append(kernel(n, begin, length, f"victim {seed}" if n == slow else f"k{n % 5}"))
         free = begin + length
     return {"kernel": kernels, "call": calls}
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_slow_launch_is_named_and_none_in_a_clean_run(make_trace, seed):
-    assert pasta.run("launch_overhead", trace=make_trace("clean", **queued_run(seed))).findings == []  # fmt: skip
-    report = pasta.run("launch_overhead", trace=make_trace("slow", **queued_run(seed, slow=60)))
-    assert report.findings[1].startswith("victim loses most: the device waits 299.00 us for it")
+SEEDS = 100
+
+
+def test_nothing_is_found_in_clean_runs(make_trace):
+    traces = [make_trace(f"{seed}", **queued_run(seed)) for seed in range(SEEDS)]
+    assert pasta.run("launch_overhead", trace=traces).findings == []
+
+
+def test_a_slow_launch_is_named_in_every_seed(make_trace):
+    traces = [make_trace(f"{seed}", **queued_run(seed, slow=20 + seed % 80)) for seed in range(SEEDS)]  # fmt: skip
+    report = pasta.run("launch_overhead", trace=traces, top=10**6)
+    losing = report.tables["worst"].filter(pl.col("lost_ns") > 0)
+    assert set(losing["name"]) == {f"victim {seed}" for seed in range(SEEDS)}
+    assert set(losing["lost_ns"]) == {299_000}
+    assert losing.height == SEEDS
+    assert "victim" in report.findings[-1]
+    assert " loses most: the device waits 299.00 us for it" in report.findings[-1]

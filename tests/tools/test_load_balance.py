@@ -45,13 +45,22 @@ def test_by_hand(make_trace):
     assert any(each.startswith("rank 2 launches most kernels: 3") for each in report.findings)
 
 
-def test_more_work_is_told_from_slow_kernels(make_trace):
-    more = pasta.run("load_balance", trace=make_trace("m", **ranks_run(1, more={5: 1})))
-    assert more.findings[0].startswith("rank 5 computes longest")
-    assert "it has 42." in more.findings[0]
-    slow = pasta.run("load_balance", trace=make_trace("s", **ranks_run(1, slow={6: 1.1})))
-    assert slow.findings[0].startswith("rank 6 computes longest")
-    assert "at the same launches its kernels take" in slow.findings[0]
+MORE = "it has 4"
+SLOW = "at the same launches its kernels take "
+
+
+@pytest.mark.parametrize(("planted", "share", "text"), [({"more": 1}, "more_share", MORE), ({"slow": 1.1}, "slower_share", SLOW)])  # fmt: skip
+def test_more_work_is_told_from_slow_kernels_in_every_seed(make_trace, planted, share, text):
+    ((cause, size),) = planted.items()
+    traces = [make_trace(f"{seed}", **ranks_run(seed, steps=4, **{cause: {seed % 8: size}})) for seed in range(100)]  # fmt: skip
+    report = pasta.run("load_balance", trace=traces)
+    longest = report.tables["ranks"].sort("busy_ns", descending=True).unique("trace", keep="first")
+    assert (longest["rank"] == longest["trace"].cast(int) % 8).all()
+    expected = {"more_share": 0.42, "slower_share": 0.1}[share]
+    assert longest[share].is_between(0.8 * expected, 1.2 * expected).all()
+    assert all(" computes longest: " in found and text in found for found in report.findings[:5])
+    assert len({found.split(":")[0] for found in report.findings[:5]}) == 5
+    assert report.findings[5] == "... and 95 more of this kind"
 
 
 def test_clean_runs_are_even(make_trace):

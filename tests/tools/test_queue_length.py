@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 import pasta
 
 
@@ -90,9 +88,20 @@ def run_ahead(seed, late=None):
     return {"kernel": kernels, "call": calls}
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_late_host_is_found_and_none_in_a_clean_run(make_trace, seed):
-    assert pasta.run("queue_length", trace=make_trace("clean", **run_ahead(seed))).findings == []
-    report = pasta.run("queue_length", trace=make_trace("late", **run_ahead(seed, late=40)))
-    assert report.findings[0].startswith("device 0 of rank 0: nothing is launched and unfinished for 500.00 us")  # fmt: skip
-    assert report.findings[1].endswith("lasts until cudaLaunchKernel of victim")
+SEEDS = 100
+
+
+def test_nothing_is_found_in_clean_runs(make_trace):
+    traces = [make_trace(f"{seed}", **run_ahead(seed)) for seed in range(SEEDS)]
+    assert pasta.run("queue_length", trace=traces).findings == []
+
+
+def test_a_late_host_is_found_in_every_seed(make_trace):
+    traces = [make_trace(f"{seed}", **run_ahead(seed, late=20 + seed % 80)) for seed in range(SEEDS)]  # fmt: skip
+    report = pasta.run("queue_length", trace=traces, top=10**6)
+    longest = report.tables["gaps"].sort("dur", descending=True).unique("trace", keep="first")
+    assert set(longest["dur"]) == {500_000}
+    assert set(longest["until"]) == {"cudaLaunchKernel of victim"}
+    assert longest.height == SEEDS
+    assert all("device 0 of rank 0: nothing is launched and unfinished for 500.00 us" in text for text in report.findings[:5])  # fmt: skip
+    assert report.findings[6].endswith("lasts until cudaLaunchKernel of victim")

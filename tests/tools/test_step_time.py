@@ -76,10 +76,10 @@ def test_nothing_is_found_in_clean_runs(tmp_path):
 @pytest.mark.parametrize("longer", [350_000, 3_000_000])
 def test_slow_steps_are_found_among_noise(tmp_path, longer):
     planted = {(1, 4): longer, (0, 30): longer}
-    traces = [write_trace(tmp_path / str(seed), span=noisy(seed, planted)) for seed in range(50)]
+    traces = [write_trace(tmp_path / str(seed), span=noisy(seed, planted)) for seed in range(100)]
     report = pasta.run("step_time", trace=traces)
     slow = report.tables["slow"].select("rank", "number")
-    assert slow.height == 50 * 2
+    assert slow.height == 100 * 2
     assert set(slow.rows()) == set(planted)
 
 
