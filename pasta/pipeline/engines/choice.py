@@ -50,7 +50,7 @@ def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:
     if engine == "gpu":
         from pasta.pipeline.engines.gpu_check import graph_problems
 
-        return graph_problems(graph)
+        return graph_problems(graph, wanted_nodes(config, outputs=True))
     if engine in ENGINES:
         return []
     raise PastaError(f"no engine '{engine}'.{did_you_mean(engine, ENGINES)}")

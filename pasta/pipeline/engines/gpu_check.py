@@ -27,14 +27,15 @@ _OPTIONS = {"max_rows_per_partition": 2, "min_device_size": 1 << 33}
 """Partitions of two rows, and a device size so that none is asked for."""
 
 
-def graph_problems(graph: Graph) -> list[str]:
-    """Return one line for each stage that would not run on many GPUs as it stands.
+def graph_problems(graph: Graph, wanted: Iterable[str]) -> list[str]:
+    """Return one line for each stage that runs for the `wanted` and would not on many GPUs as it stands.
 
     Raises:
         EngineError: cudf-polars is not installed.
     """
     schemas, problems = graph.schemas, []
-    for name, node in graph.nodes.items():
+    for name in graph.needed(wanted):
+        node = graph.nodes[name]
         reasons = _declined_by(node, schemas)
         if reasons:
             problems += [f"stages.{name}: declined, runs on the CPU: {why}" for why in reasons]

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+import pasta
 from pasta import api
 from pasta.errors import EngineError
 from pasta.pipeline import frames
@@ -26,6 +27,9 @@ from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 from pasta.trace import Trace
 from tests.conftest import write_trace
 from tests.tools.memory_run import ACCESSES, TABLES
+from tests.tools.ranks_run import ranks_run
+from tests.tools.steps_run import steps_run
+from tests.tools.varied_run import varied_run
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("cudf_polars", reason="cudf-polars is not installed (extra gpu)")
@@ -38,11 +42,13 @@ import pasta
 from distributed.diagnostics import nvml
 
 def main():
-    found = pasta.run("kernel_frequency", sys.argv[1], engine="dask", workers=1)
-    busy = pasta.run("memory_timeline", sys.argv[1], engine="dask", workers=1)
-    expected = [pasta.run(tool, sys.argv[1], engine="cpu") for tool in ("kernel_frequency", "memory_timeline")]
-    assert [r.facts for r in (found, busy)] == [r.facts for r in expected]
-    assert any(note.startswith("dask: 1 GPU") for note in found.notes), found.notes
+    given = {"kernel_frequency": sys.argv[1], "memory_timeline": sys.argv[1], "variability": sys.argv[2]}
+    found = {tool: pasta.run(tool, trace, engine="dask", workers=1) for tool, trace in given.items()}
+    for tool, trace in given.items():
+        expected = pasta.run(tool, trace, engine="cpu")
+        assert found[tool].findings == expected.findings
+        assert found[tool].facts == expected.facts
+        assert any(note.startswith("dask: 1 GPU") for note in found[tool].notes), found[tool].notes
     assert not nvml.has_cuda_context().has_context
 
 if __name__ == "__main__":
@@ -66,6 +72,32 @@ def device():
     opened = CudaDevice(streaming=False)
     yield opened
     opened.close()
+
+
+PLANTED = {
+    "comm_overlap": steps_run(1, communication={(0, 3): 400_000}),
+    "critical_path": steps_run(1, host={(1, step): 400_000 for step in range(8)}),
+    "idle_causes": steps_run(1, host={(1, step): 400_000 for step in range(8)}),
+    "load_balance": ranks_run(1, steps=4, more={5: 1}),
+    "step_budget": steps_run(1, data={(1, 5): 400_000}),
+    "step_time": steps_run(1, copy={(1, 5): 400_000}),
+    "stragglers": ranks_run(1, slow={5: 1.1}),
+    "variability": varied_run(1, slow_rounds=(1, range(40, 60), 1.05), slow_launch=(0, 20, 1.5)),
+    "variability_causes": varied_run(1, copies=(1, 0.1, 1.3)),
+    "variability_outliers": varied_run(1, copies=(1, 0.1, 1.3)),
+}
+
+
+@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_BYTES, 0], ids=["in_memory", "streamed"])
+@pytest.mark.parametrize("tool", PLANTED)
+def test_what_is_planted_is_found_on_the_gpu(tmp_path, monkeypatch, tool, most_in_memory):
+    monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", most_in_memory)
+    trace = write_trace(tmp_path / "t", **PLANTED[tool])
+    expected, found = (pasta.run(tool, trace=trace, engine=engine) for engine in ("cpu", "gpu"))
+    assert found.findings == expected.findings
+    assert found.findings
+    for name, rows in expected.tables.items():
+        assert_frame_equal(found.tables[name], rows, rel_tol=1e-9)
 
 
 def readable(graph, source):
@@ -166,8 +198,9 @@ def test_too_little_memory_is_one_line_with_the_size_that_was_needed(sources, mo
 def test_a_cluster_gives_the_same_and_its_starter_has_no_cuda_context(sources, tmp_path):
     pytest.importorskip("dask_cuda", reason="dask-cuda is not installed (extra gpu)")
     (tmp_path / "program.py").write_text(ON_A_CLUSTER)
+    varied = write_trace(tmp_path / "varied", **PLANTED["variability"])
     done = subprocess.run(
-        [sys.executable, tmp_path / "program.py", sources["memory_run"].trace.path],
+        [sys.executable, tmp_path / "program.py", sources["memory_run"].trace.path, varied.path],
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,

@@ -28,6 +28,7 @@ from pasta.trace import Trace
 from tests.conftest import write_trace
 from tests.pipeline.engines.ranks import trace_of_ranks
 from tests.tools.memory_run import ACCESSES, TABLES
+from tests.tools.varied_run import varied_run
 
 distributed = pytest.importorskip("distributed")
 
@@ -111,6 +112,16 @@ def test_shards_and_workers_change_nothing(engine, traces, expected, tool, name)
     config, graph = api.check(tool)
     found = run_graph(config, graph, traces[name], engine, outputs=True)
     assert_same(found, expected[tool, name])
+
+
+@pytest.mark.parametrize("tool", ["variability", "variability_causes", "variability_outliers"])
+def test_what_is_planted_is_found_by_any_number_of_workers(engine, tmp_path, tool):
+    cause = {"slow_rounds": (1, range(40, 60), 1.05)} if tool == "variability" else {"copies": (1, 0.1, 1.3)}  # fmt: skip
+    sources = [Source("t", write_trace(tmp_path / "t", **varied_run(1, **cause)))]
+    config, graph = api.check(tool)
+    found, wanted = (run_graph(config, graph, sources, each, outputs=True) for each in (engine, CpuEngine()))  # fmt: skip
+    assert_same(found, wanted)
+    assert max(rows.height for rows in wanted.values()) > 1
 
 
 @pytest.mark.parametrize("tool", ["kernel_frequency", "operator_time"])

@@ -74,8 +74,15 @@ def test_conditions_on_lists_are_given_their_values():
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_nothing_of_a_shipped_tool_is_declined_unless_it_says_so(tool):
     config, graph = api.check(tool)
-    found = [problem for problem in graph_problems(graph) if "declined" in problem]
-    assert bool(found) == (config.off_gpu == "cpu")
+    problems = graph_problems(graph, wanted_nodes(config, outputs=True))
+    assert any("declined" in problem for problem in problems) == (config.off_gpu == "cpu")
+
+
+def test_what_runs_once_is_told_once():
+    """Four ways lead from `variability` to the spread of its kernels."""
+    config, graph = api.check("variability")
+    told = [line.split(":")[0] for line in graph_problems(graph, wanted_nodes(config, outputs=True))]  # fmt: skip
+    assert [name.split(".")[-1] for name in told] == ["durations", "scattered", "cells"]
 
 
 @pytest.mark.parametrize("tool", list(shipped_tools()))
