@@ -48,6 +48,15 @@ def test_a_planted_sequence_is_found_in_every_seed_and_nothing_in_a_clean_run(tm
     assert clean.findings == ["no kernels with a duration follow each other in the same order 5 times or more, with no longer gap than counts (--set gap=...)"]  # fmt: skip
 
 
+def test_a_sequence_of_long_names_is_told_by_its_ends(make_trace):
+    names = [f"void {name}<{'float, ' * 15}int>" for name in ("first", "second", "third")]
+    kernels = [{"device": 0, "stream": 7, "launch_id": n, "ts": 100 * n, "dur": 50, "name": names[n % 3]} for n in range(30)]  # fmt: skip
+    report = pasta.run("kernel_sequences", trace=make_trace(kernel=kernels), longest=3)
+    assert report.findings[0].startswith("between the 3 kernels from void first<float")
+    assert " to void third<float" in report.findings[0]
+    assert report.tables["by_gap"].row(0, named=True)["last"] == names[2]
+
+
 def test_a_longer_gap_ends_a_sequence(make_trace):
     trace = make_trace(kernel=run_of(1, planted=True))
     assert pasta.run("kernel_sequences", trace=trace, gap=39_999).tables["by_gap"].height == 0

@@ -87,8 +87,10 @@ def test_flops_and_communicated_bytes_are_compared(make_trace):
     assert any(each.startswith("rank 1 communicates most: 300 B") for each in report.findings)
 
 
-def test_of_one_device_nothing_is_said(make_trace):
-    report = pasta.run("load_balance", trace=make_trace(kernel=[kernel(0, 1, 0, 5)]))
-    assert report.findings == [
+@pytest.mark.parametrize("traces", [1, 2])
+def test_of_one_device_in_each_trace_nothing_is_said(make_trace, traces):
+    """As where the files of a run's ranks are given one by one."""
+    given = [make_trace(f"{rank}", kernel=[kernel(rank, 1, 0, 5 + rank)]) for rank in range(traces)]
+    assert pasta.run("load_balance", trace=given).findings == [
         "of fewer than two devices that compute nothing can be said: import the files of all ranks together"
     ]

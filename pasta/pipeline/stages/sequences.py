@@ -50,8 +50,8 @@ def sequences(
         duration: column of durations, ns.
 
     Returns:
-        A row for each sequence and lane: `by`, `sequence` (the items, joined as in `a > b > c`), `length`,
-        `times` in that lane, `time_ns` (the sum of the durations) and `gap_ns` (between the items of an
+        A row for each sequence and lane: `by`, `sequence` (the items, joined as in `a > b > c`), `first` and `last`
+        of them, `length`, `times` in that lane, `time_ns` (the sum of the durations) and `gap_ns` (between the items of an
         occurrence, where the next begins after the end of the one before). In order of `by`, length and text.
 
     YAML: `{use: sequences, from: kernels, by: [rank, pid, device, stream], item: name, order: [launch_id], longest: 8}`
@@ -132,7 +132,11 @@ def _summed(found: Sequences, where: _Lanes, sums: _Sums, least: int) -> pl.Data
     items = names[0]
     for more in names[1:]:
         items = beside(items, more)
-    text = items.select(pl.concat_str(items.columns, separator=" > ").alias("sequence"))
+    text = items.select(
+        pl.concat_str(items.columns, separator=" > ").alias("sequence"),
+        pl.col(items.columns[0]).alias("first"),
+        pl.col(items.columns[-1]).alias("last"),
+    )
     counted = beside(text, from_arrays(columns, like=texts))
     if where.keys.width == 0:
         return counted

@@ -81,7 +81,7 @@ def test_equals_counting_by_hand(rows, longest, least, most_gap):
 def test_occurrences_do_not_overlap():
     frame = pl.DataFrame({"name": ["a"] * 5, "ts": range(0, 50, 10), "dur": [7] * 5})
     found = sequences(frame, by=[], item="name", longest=2)
-    assert found.rows() == [("a > a", 2, 2, 28, 6)]
+    assert found.rows() == [("a > a", "a", "a", 2, 2, 28, 6)]
 
 
 def test_of_a_loop_of_more_items_its_longest_parts_are_told():
