@@ -35,7 +35,9 @@ def main() -> None:
     """Print the table; or do the work, in a process of a variant."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--variants", default=VARIANTS)
-    parser.add_argument("--work", default="", help="names of rows of the table, with ; between them; without: all")
+    parser.add_argument(
+        "--work", default="", help="names of rows of the table, with ; between them; without: all"
+    )
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.out:

@@ -60,7 +60,9 @@ def test_parts_by_hand(runs):
 
 def test_findings_come_first(runs):
     findings = pasta.run("scaling", runs=runs).findings
-    assert findings[0].startswith("two: t on 2 workers is 1.25 times as fast as on 1 (0.625 efficient)")
+    assert findings[0].startswith(
+        "two: t on 2 workers is 1.25 times as fast as on 1 (0.625 efficient)"
+    )
     assert any("while the caller runs" in found and "47.5 %" in found for found in findings)
     assert not any(": other on " in found for found in findings)
 
