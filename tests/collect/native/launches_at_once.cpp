@@ -1,6 +1,6 @@
 /* Launches of several threads, with streams and contexts that come and go meanwhile, as callbacks tell of them.
  *
- *     launches_at_once CHANNEL streams|failed|contexts|closing|trouble
+ *     launches_at_once CHANNEL streams|failed|contexts|closing|trouble|graphs
  *
  * Compute Sanitizer and the driver are stand-ins, and kernels run on the host: one reads as often as its grid has
  * blocks. The rows go to the channel. */
@@ -15,7 +15,8 @@ namespace {
 constexpr uint64_t PAGE = 0x7F0000000000; /* begins a page */
 thread_local const Slot *told = nullptr;
 std::atomic<uint32_t> launched{0};
-std::atomic<int> copies_fail{0}, clearings_fail{0};
+std::atomic<int> copies_fail{0}, clearings_fail{0}, patched{0};
+std::atomic<bool> capturing{false};
 std::mutex memory_lock;
 std::multimap<CUcontext, std::pair<void *, size_t>> memory;
 
@@ -49,8 +50,14 @@ void stand_in(MemoryCollector &collector) {
     library.set_launch_data = [](Sanitizer_LaunchHandle, CUfunction, Sanitizer_StreamHandle, const void *data) {
         return told = static_cast<const Slot *>(data), SANITIZER_SUCCESS;
     };
+    library.add_patches = [](const char *, CUcontext) { return SANITIZER_SUCCESS; };
+    library.patch_instructions = [](Sanitizer_InstructionId, CUmodule, const char *) { return SANITIZER_SUCCESS; };
+    library.patch_module = [](CUmodule) { return ++patched, SANITIZER_SUCCESS; };
+    library.unpatch_module = [](CUmodule) { return --patched, SANITIZER_SUCCESS; };
     Driver &cuda = collector.cuda();
-    cuda.is_capturing = [](CUstream, CUstreamCaptureStatus *status) { return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS; };
+    cuda.is_capturing = [](CUstream, CUstreamCaptureStatus *status) {
+        return *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+    };
     cuda.set_context = [](CUcontext) { return CUDA_ERROR_UNKNOWN; }; /* so there is no stream of our own */
     cuda.device_name = [](char *, int, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_uuid = [](CUuuid *, CUdevice) { return CUDA_SUCCESS; };
@@ -73,8 +80,7 @@ template <class Handle> Handle numbered(uint64_t number) { return reinterpret_ca
 struct Program {
     MemoryCollector &collector;
 
-    uint32_t begin(uint64_t context, uint64_t stream) {
-        uint32_t number = ++launched;
+    static Sanitizer_LaunchData launch_data(uint64_t context, uint64_t stream, uint32_t number) {
         Sanitizer_LaunchData data{};
         data.context = numbered<CUcontext>(context);
         data.stream = numbered<CUstream>(stream);
@@ -83,9 +89,34 @@ struct Program {
         data.functionName = "kernel";
         data.gridDim_x = number;
         data.gridDim_y = data.gridDim_z = data.blockDim_x = data.blockDim_y = data.blockDim_z = 1;
+        return data;
+    }
+
+    uint32_t begin(uint64_t context, uint64_t stream) {
+        uint32_t number = ++launched;
         told = nullptr;
-        collector.launch_begins(data);
+        collector.launch_begins(launch_data(context, stream, number));
         return number;
+    }
+
+    /* The launch of a graph with a kernel in each of these contexts, the first of which is the stream's. */
+    void replay(std::initializer_list<uint64_t> contexts) {
+        uint32_t number = ++launched;
+        Sanitizer_GraphLaunchData whole{};
+        whole.context = numbered<CUcontext>(*contexts.begin());
+        whole.stream = numbered<CUstream>(1);
+        whole.hStream = numbered<Sanitizer_StreamHandle>(1);
+        whole.graphExec = numbered<CUgraphExec>(1);
+        collector.graph_begins(whole);
+        for (uint64_t context : contexts) {
+            Sanitizer_GraphNodeLaunchData node{};
+            node.nodeType = CU_GRAPH_NODE_TYPE_KERNEL;
+            node.launchData = launch_data(context, 1, number);
+            told = nullptr;
+            collector.node_begins(node);
+            if (told) run_kernel(const_cast<Slot &>(*told), number);
+        }
+        collector.graph_ends();
     }
 
     void end(uint32_t number) {
@@ -157,11 +188,53 @@ void trouble(Program program) {
     }
 }
 
+/* Patches come for good with a context's first graph, and only then; and to no other context. */
+void graphs(Program program) {
+    MemoryCollector &collector = program.collector;
+    auto tell = [](const char *what) { std::printf("%s: %d\n", what, patched.load()); };
+    auto load = [&](uint64_t context, uint64_t module) {
+        Sanitizer_ResourceModuleData data{};
+        data.context = numbered<CUcontext>(context);
+        data.module = numbered<CUmodule>(module);
+        collector.module_loaded(data);
+    };
+    collector.record(false);
+    load(1, 11);
+    load(2, 12);
+    program.launch(1, 1);
+    tell("not watched");
+    collector.record(true);
+    program.launch(1, 1);
+    program.launch(2, 2);
+    tell("watched");
+    collector.record(false);
+    program.launch(1, 1);
+    program.launch(2, 2);
+    tell("no longer");
+    capturing = true;
+    program.launch(1, 1);
+    capturing = false;
+    tell("captured");
+    program.replay({1, 1});
+    program.launch(2, 2);
+    load(1, 13);
+    tell("one more module");
+    collector.record(true);
+    program.replay({1, 1, 1});
+    program.replay({1, 2});
+    tell("replayed while watched");
+    collector.record(false);
+    program.replay({1, 1});
+    program.launch(2, 2);
+    tell("replayed later");
+}
+
 } // namespace
 
 int main(int, char **arguments) {
     const std::string what = arguments[2];
-    const std::string settings = "{\"cuda.memory\": {\"level\": \"touch\", \"device_bytes\": \"1048576\"}}";
+    std::string settings = "{\"cuda.memory\": {\"level\": \"touch\", \"device_bytes\": \"1048576\"}}";
+    if (what == "graphs") settings.insert(settings.size() - 2, ", \"patches\": \"switched\"");
     MemoryCollector &collector = *new MemoryCollector(arguments[1], 0, 0, "patches", MemoryOptions::from(settings)); /* for good, as in programs */
     MemoryCollector::instance = &collector;
     collector.callbacks = 1;
@@ -175,6 +248,7 @@ int main(int, char **arguments) {
     else if (what == "failed") failed(program);
     else if (what == "contexts") contexts(program);
     else if (what == "closing") late = closing(program);
+    else if (what == "graphs") graphs(program);
     else trouble(program);
     collector.close();
     if (late.joinable()) late.join();

@@ -44,14 +44,15 @@ def tables_of(program, what):
                     else:
                         rows = decoder.rows(batch.table, batch.rows)
                         tables.setdefault(batch.table, []).append(rows)
-            running.result()
+            told = running.result()
         assert channel.losses() == []
-    return {name: pl.from_arrow(pa.concat_tables(parts)) for name, parts in tables.items()}
+    found = {name: pl.from_arrow(pa.concat_tables(parts)) for name, parts in tables.items()}
+    return found, told
 
 
 @pytest.mark.parametrize("what", LAUNCHES)
 def test_each_launch_has_what_its_kernel_did(program, what):
-    tables = tables_of(program, what)
+    tables, _ = tables_of(program, what)
     launches = tables["kernel"].select("launch_id", "grid_x")
     touch = tables["touch"].filter(object_id=0, space="global")
     touched = launches.join(touch, on="launch_id", how="left").sort("launch_id")
@@ -63,3 +64,33 @@ def test_each_launch_has_what_its_kernel_did(program, what):
     losses = dict(tables["loss"].select("reason", "count").rows()) if "loss" in tables else {}
     failures = {"Compute Sanitizer: copy: failed": 3, "Compute Sanitizer: clearing: failed": 3}
     assert losses == (failures if what == "trouble" else {})
+
+
+PATCHED = """\
+not watched: 0
+watched: 2
+no longer: 0
+captured: 1
+one more module: 2
+replayed while watched: 2
+replayed later: 2
+"""
+
+
+def test_patches_stay_from_a_graph_on_in_its_context(program):
+    tables, told = tables_of(program, "graphs")
+    assert told == PATCHED
+    launches = tables["kernel"].sort("launch_id").select("launch_id", "name", "grid_x")
+    touch = tables["touch"].filter(object_id=0, space="global").select("launch_id", "reads")
+    did = launches.join(touch, on="launch_id").drop("launch_id").rows()
+    graph = "CUDA graph of {} kernels"
+    assert did == [
+        ("kernel", 2, 2),
+        ("kernel", 3, 3),
+        (graph.format(3), 9, 27),
+        (graph.format(2), 10, 10),  # its kernel in the other context has no counts
+    ]
+    losses = dict(tables["loss"].select("reason", "count").rows())
+    elsewhere = [count for reason, count in losses.items() if "another device" in reason]
+    assert elsewhere == [1]
+    assert not any("another thread" in reason for reason in losses)
