@@ -58,6 +58,7 @@ void stand_in(MemoryCollector &collector) {
     cuda.is_capturing = [](CUstream, CUstreamCaptureStatus *status) {
         return *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
     };
+    cuda.query_stream = [](CUstream) { return CUDA_SUCCESS; };
     cuda.set_context = [](CUcontext) { return CUDA_ERROR_UNKNOWN; }; /* so there is no stream of our own */
     cuda.device_name = [](char *, int, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_uuid = [](CUuuid *, CUdevice) { return CUDA_SUCCESS; };
@@ -130,7 +131,9 @@ struct Program {
         end(number);
     }
 
-    void stream_ends(uint64_t context, uint64_t stream) { collector.stream_ends(numbered<CUcontext>(context), numbered<Sanitizer_StreamHandle>(stream)); }
+    void stream_ends(uint64_t context, uint64_t stream) {
+        collector.stream_ends(numbered<CUcontext>(context), numbered<CUstream>(stream), numbered<Sanitizer_StreamHandle>(stream));
+    }
 };
 
 /* A thread has stream after stream, two launch in their own. */
