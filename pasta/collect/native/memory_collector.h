@@ -62,7 +62,7 @@ class MemoryCollector {
         InFlight &now = in_flight();
         forget(now);
         if (closed) return;
-        if (is_capturing(data.stream)) return graph_is_made(data.context);
+        if (is_capturing(data.stream)) return modules_stay(data.context, [] { return true; }); /* queries would end the capture */
         const KernelOfLaunch *kernel = inventory.kernel_of(data);
         uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
@@ -82,7 +82,10 @@ class MemoryCollector {
     /* A graph gets its kernels' code as it is when it is made, and crashes where patches come or go later. */
     void graph_is_made(CUcontext handle) {
         OursNow ours;
-        if (options.switched && handle && !closed) modules.stay(handle);
+        modules_stay(handle, [&] {
+            std::lock_guard<std::mutex> guard(launching);
+            return streams.are_idle(handle);
+        });
     }
 
     void graph_is_made() {
@@ -229,6 +232,10 @@ class MemoryCollector {
     int64_t written = 0; /* when rows were last written */
     bool silence_told = false;
     std::thread thread;
+
+    template <class IsIdle> void modules_stay(CUcontext handle, IsIdle is_idle) {
+        if (options.switched && handle && !closed) modules.stay(handle, is_idle);
+    }
 
     uint64_t stack_here() { return options.stacks ? rows.stacks.here() : 0; }
 
@@ -441,7 +448,7 @@ class MemoryCollector {
             {options.tensor_loads ? 0 : launches - not_selected, "launches whose tensor copies (TMA) were left alone (--no-tensor-loads): what they read is a lower bound"},
             {while_patching, "launches while another thread set patches: their memory was not watched"},
             {kernels_elsewhere, "kernels of CUDA graphs on another device than the graph's first kernel: their memory was not watched"},
-            {modules.without_switching(), "contexts of which a CUDA graph was made while another thread set patches (--switch-patches): no launch there was watched from then on"},
+            {modules.without_switching(), "contexts of which a CUDA graph was made while patches could not be set, for another thread or a kernel that did not end (--switch-patches): no launch there was watched from then on"},
             {modules.torn(), "modules that were unloaded while another thread was at their patches"},
             {without_context, "launches in contexts for which the collector got no memory: theirs was not watched"},
             {not_watched, "launches for which there was no room in time: their memory was not watched"},

@@ -66,11 +66,11 @@ class PatchedModules {
     }
 
     /* Have all kernels of a context bear patches for good, as a graph is made of what they are now. Where that
-     * fails, since another thread is at patches, none come or go there any more. */
-    void stay(CUcontext context) {
+     * fails, since another thread is at patches or the context is never idle, none come or go there any more. */
+    template <class IsIdle> void stay(CUcontext context, IsIdle is_idle) {
         auto mine = of(context);
         mine->stay();
-        if (!reach(context, *mine, MOST_WAITS_AT_ENDS, [] { return true; })) mine->fixed = true;
+        if (!reach(context, *mine, MOST_PATIENCE, is_idle)) mine->fixed = true;
     }
 
     /* Changes when patches are set: then code may lie elsewhere. */
@@ -79,7 +79,7 @@ class PatchedModules {
     /* Modules that went while another thread was at their patches. */
     uint64_t torn() const { return unloaded_while_held; }
 
-    /* Contexts of which a graph was made while another thread was at patches. */
+    /* Contexts of which a graph was made while patches could not be set. */
     uint64_t without_switching() {
         std::lock_guard<std::mutex> guard(lock);
         return static_cast<uint64_t>(std::count_if(contexts.begin(), contexts.end(), [](const auto &entry) { return entry.second->fixed.load(); }));
@@ -119,7 +119,9 @@ class PatchedModules {
         void stay() {
             std::lock_guard<std::mutex> guard(lock);
             stays = true;
-            if (!watched.exchange(true)) behind = true;
+            if (watched.exchange(true)) return;
+            behind = true;
+            waits = 0;
         }
 
         std::vector<News> take_news() {
@@ -155,7 +157,7 @@ class PatchedModules {
         }
     };
 
-    static constexpr uint32_t WAIT_US = 50, MOST_WAITS = 400, MOST_WAITS_AT_ENDS = 4000; /* 20 ms; 0.2 s where it is now or never */
+    static constexpr uint32_t WAIT_US = 50, MOST_WAITS = 400, MOST_WAITS_AT_ENDS = 4000; /* 20 ms; 0.2 s where a module goes */
     static constexpr uint32_t MOST_PATIENCE = 40000;                                     /* 2 s */
     const MemoryOptions &options;
     Sanitizer &call;

@@ -128,11 +128,35 @@ void busy(PatchedModules &modules) {
     watch(modules, "idle at last", 8, true);
 }
 
+/* A graph is made in a context whose kernel does not end: nothing is held up for long again, and patches never come. */
+void graph_while_busy(PatchedModules &modules) {
+    uint32_t asked = 0;
+    auto is_idle = [&] { return ++asked, false; };
+    modules.loaded(context(9), module(1));
+    do {
+        asked = 0;
+        modules.watch(context(9), true, is_idle);
+    } while (asked > 1);
+    modules.stay(context(9), is_idle);
+    wrong += asked > 2;
+    watch(modules, "a graph while busy", 9, true);
+    std::printf("without switching: %llu\n", static_cast<unsigned long long>(modules.without_switching()));
+    modules.ends(context(9));
+}
+
+/* One that is made when the context is idle at last has patches. */
+void graph_when_idle(PatchedModules &modules) {
+    uint32_t asked = 0;
+    modules.loaded(context(10), module(2));
+    modules.stay(context(10), [&] { return ++asked > 100; });
+    watch(modules, "a graph when idle", 10, false);
+}
+
 /* A context of which a graph was made: patches stay, also at modules to come. */
 void stays(PatchedModules &modules) {
     modules.begin_with(false);
     modules.loaded(context(6), module(1));
-    modules.stay(context(6));
+    modules.stay(context(6), idle);
     watch(modules, "a graph", 6, false);
     modules.loaded(context(6), module(2));
     watch(modules, "and more", 6, false);
@@ -165,7 +189,7 @@ void graph_while_patching(PatchedModules &modules) {
     while (!at_slow) usleep(50);
     modules.begin_with(false);
     modules.loaded(context(5), module(3));
-    modules.stay(context(5));
+    modules.stay(context(5), idle);
     slow_may_go = true;
     patching.join();
     watch(modules, "made meanwhile", 5, true);
@@ -196,6 +220,9 @@ int main() {
     come_and_go(modules);
     begin_anew();
     busy(modules);
+    begin_anew();
+    graph_while_busy(modules);
+    graph_when_idle(modules);
     begin_anew();
     stays(modules);
     begin_anew();

@@ -20,6 +20,9 @@ at once: all 63
 come and gone: 0
 busy: asked 400 times, then 1, 0
 idle at last: all 1
+a graph while busy: some 0
+without switching: 1
+a graph when idle: all 1
 a graph: all 1
 and more: all 2
 at work: 0

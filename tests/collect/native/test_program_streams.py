@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.native.threads_help import output_of
+from tests.collect.native.threads_help import compiled, output_of
 
 SOURCE = Path(__file__).with_name("program_streams.cpp")
 EXPECTED = """\
@@ -23,4 +23,4 @@ pytestmark = pytest.mark.native
 
 
 def test_a_stream_that_gets_the_handle_of_another_is_another(tmp_path):
-    assert output_of(tmp_path, SOURCE, ()) == EXPECTED
+    assert output_of(compiled(tmp_path, SOURCE, ())) == EXPECTED
