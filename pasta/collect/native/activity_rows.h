@@ -57,6 +57,9 @@ class ActivityRows {
     /* How many kernels, copies and calls there were. */
     uint64_t work() const { return worked; }
 
+    /* Names for which there was no memory. */
+    uint64_t refused_texts() const { return ring.text.refused; }
+
     void count_loss(const std::string &reason, uint64_t count) {
         losses.add(ring, texts.id("cuda"), texts.id(reason), static_cast<int64_t>(count), static_cast<int64_t>(clock()));
     }

@@ -51,8 +51,10 @@ uint64_t clock() { return rows->clock(); }
 void read(const std::vector<ActivityBuffers::Filled> &delivered) {
     uint64_t before = rows->work();
     for (auto [buffer, used] : delivered) {
-        for (CUpti_Activity *record = nullptr; cupti.next_record(buffer, used, &record) == CUPTI_SUCCESS;)
-            rows->add(*record);
+        CUpti_Activity *record = nullptr;
+        CUptiResult result;
+        while ((result = cupti.next_record(buffer, used, &record)) == CUPTI_SUCCESS) rows->add(*record);
+        if (result != CUPTI_ERROR_MAX_LIMIT_REACHED) rows->count_loss("buffers of records that were not read to their end: " + cupti.reason(result), 1);
         buffers.put_empty(buffer);
     }
     if (rows->work() > before) watch.saw_records();
@@ -96,6 +98,7 @@ void at_exit() {
                                         : "nothing of CUDA is recorded: launches brought no record";
         rows->count_loss(what + "; another client has taken CUPTI's buffers: " + cupti_clients(), 1);
     }
+    if (uint64_t refused = rows->refused_texts()) rows->count_loss("names beyond the first 32 MB of different ones: left out", refused);
     if (uint64_t open = ranges.still_open()) rows->count_loss("NVTX ranges without an end: left out", open);
     rows->write();
 }

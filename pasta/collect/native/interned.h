@@ -2,6 +2,7 @@
 #ifndef PASTA_INTERNED_H
 #define PASTA_INTERNED_H
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -105,7 +106,7 @@ class Interned {
         uint32_t first = 1;
         std::vector<TextList> lists;
     };
-    uint64_t refused = 0;
+    std::atomic<uint64_t> refused{0};
 
     uint32_t id(TextList list) {
         std::string key;

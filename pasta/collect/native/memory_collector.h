@@ -454,6 +454,7 @@ class MemoryCollector {
             {not_watched, "launches for which there was no room in time: their memory was not watched"},
             {given_up, "launches that had not ended when the program did: what they touched is not known"},
             {kernels_of_graphs.load(), "kernels of CUDA graphs: what they touched is known for the launch of the graph as a whole"},
+            {rows.refused_texts(), "names beyond the first 32 MB of different ones: left out"},
             {unnumbered, "pages of memory beyond what the page table holds: accesses to them are of no known object"},
             {raw_dropped, "raw accesses that were not read in time: dropped"},
             {raw_counted, "raw accesses that were only counted (--records counted)"},

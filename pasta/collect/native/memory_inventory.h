@@ -114,7 +114,9 @@ class MemoryInventory {
     /* Where a kernel's code begins since patches were last set, when modules had been patched so many times. */
     uint64_t code_of(const Sanitizer_LaunchData &data, const SanitizerLibrary &library, uint64_t times_patched) {
         std::lock_guard<std::mutex> guard(lock);
-        KnownKernel &known = kernels[data.function];
+        auto found = kernels.find(data.function);
+        if (found == kernels.end()) return 0; /* its module has gone meanwhile */
+        KnownKernel &known = found->second;
         if (known.times_patched != times_patched && data.functionName) {
             uint64_t bytes = 0;
             library.function_code(data.module, data.functionName, &known.code, &bytes);

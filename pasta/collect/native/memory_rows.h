@@ -45,6 +45,9 @@ class MemoryRows {
     uint32_t text(std::string_view value) { return ring.text_id(value); }
     uint32_t tensor_space() const { return tensor; }
 
+    /* Names for which there was no memory. */
+    uint64_t refused_texts() const { return ring.text.refused; }
+
     void count_loss(const std::string &reason, uint64_t count) {
         losses.add(ring, text("cuda.memory"), text(reason), static_cast<int64_t>(count), clock());
     }

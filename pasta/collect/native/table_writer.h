@@ -59,9 +59,13 @@ class Ring {
             usleep(200);
     }
 
+    uint64_t dropped() const { return ring.header ? ring.header->full_rows + ring.header->large_rows : ring.unplaced_rows; }
+
+    /* Texts for which there is no room go on waiting: rows to come may name them too. */
     void write_texts() {
         Interned::Pending pending = text.take();
         if (pending.lists.empty()) return;
+        if (ring.header && !pasta_wait_for_slot(&ring)) return text.put_back(std::move(pending));
         std::vector<uint32_t> ids;
         std::vector<int32_t> ends{0};
         std::string bytes;
@@ -75,7 +79,9 @@ class Ring {
             {column(named, "id"), ids.data(), nullptr, nullptr, nullptr},
             {column(named, "text"), bytes.data(), ends.data(), nullptr, nullptr},
         };
+        uint64_t before = dropped();
         pasta_write(&ring, named, columns, 2, ids.size());
+        if (dropped() != before) text.put_back(std::move(pending));
     }
 };
 

@@ -1,5 +1,6 @@
 /* A CUPTI without a GPU: it lets a program under the collector launch (`fake_launch`), and FAKE_CUPTI
- * says what goes wrong: `busy`, `taken` (another has the buffers), `taken-later`, `full`. With `calls`
+ * says what goes wrong: `busy`, `taken` (another has the buffers), `taken-later`, `full`, `unread` (a
+ * buffer's second record). With `calls`
  * there is a record of each launching call, too. */
 #include <cupti.h>
 
@@ -89,6 +90,7 @@ CUptiResult cuptiActivityFlushAll(uint32_t) {
 CUptiResult cuptiActivityGetNextRecord(uint8_t *from, size_t bytes, CUpti_Activity **record) {
     uint8_t *next = *record ? reinterpret_cast<uint8_t *>(*record) + sizeof(CUpti_ActivityKernel10) : from;
     if (next >= from + bytes) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+    if (*record && goes_wrong("unread")) return CUPTI_ERROR_INVALID_KIND;
     *record = reinterpret_cast<CUpti_Activity *>(next);
     return CUPTI_SUCCESS;
 }

@@ -17,6 +17,18 @@ int main(int count, char **arguments) {
         if (row % 5 == 0) copies.set_null<2>();
     }
     copies.write(ring);
+    if (std::getenv("STALLED")) { /* nobody reads, while names come in; then somebody does */
+        for (int name = 0; name < 40; ++name) {
+            copies.add(ring, 0, name, 0, 0, ring.text_id("name " + std::to_string(name)));
+            copies.write(ring);
+        }
+        std::puts("full");
+        std::fflush(stdout);
+        std::getchar();
+        for (int name = 0; name < 40; ++name) copies.add(ring, 1, name, 0, 0, ring.text_id("name " + std::to_string(name)));
+        copies.write(ring);
+        return 0;
+    }
     const std::string settings = std::getenv("PASTA_COLLECT");
     std::printf("%lld %s %d\n", static_cast<long long>(pasta::json_number(settings, "offset")),
                 pasta::json_text(settings, "cuda", "level").value_or("none").c_str(),

@@ -244,6 +244,12 @@ def test_records_that_cupti_drops_are_counted(collected):
     assert lost(tables)["records that CUPTI dropped: its buffers were full"] == 3
 
 
+def test_buffers_that_are_not_read_to_their_end_are_counted(collected):
+    tables = collected("unread")
+    buffers = [count for reason, count in lost(tables).items() if "not read to their end" in reason]
+    assert sum(buffers) == tables["kernel"].height < 5
+
+
 def test_who_holds_cupti_is_told(collected):
     tables = collected("busy", launches=0)
     (reason,) = lost(tables)

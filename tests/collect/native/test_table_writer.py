@@ -90,3 +90,32 @@ def test_a_rank_is_believed_if_it_makes_sense(program, variables, rank):
 )
 def test_settings_are_read_from_a_collectors_own_object(program, settings, told):
     assert run(program, 1, settings)[0] == told
+
+
+def test_names_that_found_no_room_are_told_with_later_rows(program):
+    with Channel.create("stalled", tables=WIRE_TABLES, slots=8, block_seconds=0) as channel:
+        environment = {**os.environ, "PASTA_COLLECT": "{}", "STALLED": "yes"}
+        command = [program, str(channel.folder), "0"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes, text=True, env=environment) as running:
+            assert running.stdout.readline() == "full\n"
+            rows, decoder = polled(channel, None)
+            assert 0 < len(rows) < 40
+            running.communicate("go on\n")
+            rows, decoder = polled(channel, decoder)
+        assert channel.losses()
+    assert [row["kind"] for row in rows] == [f"name {name}" for name in range(40)]
+    assert decoder.unknown == 0
+
+
+def polled(channel, decoder):
+    """The rows that are there, and who knows the texts."""
+    tables = []
+    while (batch := channel.poll()) is not None:
+        with batch:
+            decoder = decoder or Decoder(batch.producer)
+            if batch.table == TEXT:
+                decoder.learn(batch.table, batch.rows)
+            else:
+                tables.append(decoder.rows(batch.table, batch.rows))
+    return pa.concat_tables(tables).to_pylist(), decoder
