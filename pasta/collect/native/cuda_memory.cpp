@@ -82,6 +82,8 @@ class MemoryHooks {
         auto *node = static_cast<const Sanitizer_GraphNodeLaunchData *>(data);
         if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_CREATING) {
             collector.graph_is_made();
+        } else if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_DESTROYING) {
+            collector.has().graph_goes(static_cast<const Sanitizer_GraphExecData *>(data)->graphExec);
         } else if (id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN && !whole->isGraphUpload) {
             drain_before_exit();
             collector.graph_begins(*whole);

@@ -101,8 +101,7 @@ class MemoryCollector {
         graph.handle = data.hStream;
         graph.stream = data.stream;
         graph.stack = stack_here();
-        std::lock_guard<std::mutex> guard(launching);
-        graph.id = graphs.emplace(data.graphExec, graphs.size() + 1).first->second;
+        graph.id = inventory.graph_number(data.graphExec);
     }
 
     /* All kernels of a graph have the slot of its launch: the device knows no other. */
@@ -152,11 +151,11 @@ class MemoryCollector {
         if (known == contexts.end() || closed) return;
         finish(*known->second);
         finish_records(*known->second);
-        const MemoryContext &context = *retired.emplace_back(std::move(known->second));
+        MemoryContext &context = *retired.emplace_back(std::move(known->second));
         contexts.erase(known);
         guard.unlock();
-        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + RING_PATIENCE + LAST_WAIT;
-        while (!context.is_read() && pasta_clock(CLOCK_MONOTONIC) < until) usleep(50); /* the analyst's copies go with the context */
+        wait_until(WAIT_FOR_THREADS, [&] { return context.needs_no_stream(); });
+        wait_until(RING_PATIENCE + LAST_WAIT, [&] { return context.is_read(); }); /* the analyst's copies go with the context */
     }
 
     /* The process ends: drain everything and write it. */
@@ -219,7 +218,6 @@ class MemoryCollector {
     std::map<MemoryContext *, std::unique_ptr<RecordReader>> readers;
     std::set<CUcontext> refused;
     ProgramStreams streams{driver};
-    std::map<CUgraphExec, uint64_t> graphs;
     uint64_t launches = 0, context_count = 0, under_way = 0; /* watched launches that have begun and not ended: they need their patches */
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
@@ -235,6 +233,11 @@ class MemoryCollector {
 
     template <class IsIdle> void modules_stay(CUcontext handle, IsIdle is_idle) {
         if (options.switched && handle && !closed) modules.stay(handle, is_idle);
+    }
+
+    template <class Holds> static void wait_until(uint64_t at_most_ns, Holds holds) {
+        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + at_most_ns;
+        while (!holds() && pasta_clock(CLOCK_MONOTONIC) < until) usleep(50);
     }
 
     uint64_t stack_here() { return options.stacks ? rows.stacks.here() : 0; }
@@ -342,14 +345,17 @@ class MemoryCollector {
 
     /* Streams cannot be made in a callback, so a thread makes ours. */
     void add_own_stream(MemoryContext &context) {
+        context.makes_stream = MemoryContext::ASKED;
         std::thread([this, &context] {
             OursNow ours;
+            if (!context.begin_stream()) return;
             CUstream stream = nullptr;
             Sanitizer_StreamHandle handle = nullptr;
             if (driver.set_context(context.handle) == CUDA_SUCCESS &&
                 driver.create_stream(&stream, CU_STREAM_NON_BLOCKING, -5) == CUDA_SUCCESS &&
                 call.library.stream_handle(context.handle, stream, &handle) == SANITIZER_SUCCESS)
                 context.own_stream.store(handle);
+            context.makes_stream = MemoryContext::NOT;
         }).detach();
     }
 

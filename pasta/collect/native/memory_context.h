@@ -56,6 +56,21 @@ class MemoryContext {
     /* From now on drain by a stream of ours, so that nothing waits for the program's launches. */
     std::atomic<Sanitizer_StreamHandle> own_stream{nullptr};
 
+    /* A thread of ours makes it, in a context that may end meanwhile. */
+    enum MakesStream { NOT, ASKED, AT_WORK };
+    std::atomic<MakesStream> makes_stream{NOT};
+
+    bool begin_stream() {
+        MakesStream asked = ASKED;
+        return makes_stream.compare_exchange_strong(asked, AT_WORK);
+    }
+
+    /* Whether no thread is at the stream, nor will be. */
+    bool needs_no_stream() {
+        MakesStream asked = ASKED;
+        return makes_stream.compare_exchange_strong(asked, NOT) || asked == NOT;
+    }
+
     /* Take a slot of the open bank for a launch in a stream; without one in time, no place. */
     template <class HandOver> Place take(Sanitizer_StreamHandle stream, CUstream public_stream, int64_t now, HandOver hand_over) {
         stream_at_hand = stream;

@@ -135,6 +135,19 @@ class MemoryInventory {
         return known->second;
     }
 
+    /* The number of a graph that is launched, until it goes: another may get its handle. */
+    uint64_t graph_number(CUgraphExec graph) {
+        std::lock_guard<std::mutex> guard(lock);
+        auto [known, fresh] = graph_numbers.try_emplace(graph, graphs + 1);
+        graphs += fresh;
+        return known->second;
+    }
+
+    void graph_goes(CUgraphExec graph) {
+        std::lock_guard<std::mutex> guard(lock);
+        graph_numbers.erase(graph);
+    }
+
     void module_unloads(CUmodule module) {
         std::lock_guard<std::mutex> guard(lock);
         std::erase_if(kernels, [&](const auto &entry) { return entry.second.module == module; });
@@ -187,7 +200,8 @@ class MemoryInventory {
     std::unordered_map<CUfunction, KnownKernel> kernels;
     std::map<std::pair<size_t, bool>, const KernelOfLaunch *> graph_kernels;
     std::deque<KernelOfLaunch> known_kernels;
-    uint64_t objects = 0, tensor_count = 0, moment = 0;
+    std::unordered_map<CUgraphExec, uint64_t> graph_numbers;
+    uint64_t objects = 0, tensor_count = 0, graphs = 0, moment = 0;
     std::vector<HostEvent> events;
     std::vector<Drained> drained;
     bool closed = false;

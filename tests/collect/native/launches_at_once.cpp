@@ -19,6 +19,8 @@ std::atomic<int> copies_fail{0}, clearings_fail{0}, patched{0};
 std::atomic<bool> capturing{false};
 std::mutex memory_lock;
 std::multimap<CUcontext, std::pair<void *, size_t>> memory;
+std::set<CUcontext> gone;
+std::atomic<useconds_t> context_takes{0};
 
 SanitizerResult allocate(CUcontext context, void **made, size_t bytes) {
     std::lock_guard<std::mutex> guard(memory_lock);
@@ -30,7 +32,13 @@ SanitizerResult allocate(CUcontext context, void **made, size_t bytes) {
 /* A context takes its memory with it. */
 void free_all(CUcontext context) {
     std::lock_guard<std::mutex> guard(memory_lock);
+    gone.insert(context);
     for (auto [at, end] = memory.equal_range(context); at != end; ++at) std::memset(at->second.first, 0xEE, at->second.second);
+}
+
+bool is_gone(CUcontext context) {
+    std::lock_guard<std::mutex> guard(memory_lock);
+    return gone.count(context) != 0;
 }
 
 void stand_in(MemoryCollector &collector) {
@@ -59,7 +67,11 @@ void stand_in(MemoryCollector &collector) {
         return *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
     };
     cuda.query_stream = [](CUstream) { return CUDA_SUCCESS; };
-    cuda.set_context = [](CUcontext) { return CUDA_ERROR_UNKNOWN; }; /* so there is no stream of our own */
+    cuda.set_context = [](CUcontext context) { /* fails, so there is no stream of our own */
+        usleep(context_takes);
+        if (is_gone(context)) std::abort();
+        return CUDA_ERROR_UNKNOWN;
+    };
     cuda.device_name = [](char *, int, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_uuid = [](CUuuid *, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_memory = [](size_t *, CUdevice) { return CUDA_SUCCESS; };
@@ -161,6 +173,7 @@ void failed(Program program) {
 
 void contexts(Program program) {
     for (uint64_t context = 1; context <= 8; ++context) {
+        context_takes = context % 2 ? 20000 : 0; /* the thread that makes a stream may be late */
         for (int turn = 0; turn < 20; ++turn) program.launch(context, 1);
         program.collector.context_ends(numbered<CUcontext>(context));
         free_all(numbered<CUcontext>(context));
@@ -176,7 +189,6 @@ std::thread closing(Program program) {
         begun = true;
         usleep(20000);
         program.end(number);
-        program.launch(1, 1); /* too late */
     });
     while (!begun) usleep(50);
     return late;
@@ -226,6 +238,7 @@ void graphs(Program program) {
     program.replay({1, 1, 1});
     program.replay({1, 2});
     tell("replayed while watched");
+    collector.has().graph_goes(numbered<CUgraphExec>(1)); /* another gets its handle */
     collector.record(false);
     program.replay({1, 1});
     program.launch(2, 2);

@@ -90,6 +90,8 @@ def test_patches_stay_from_a_graph_on_in_its_context(program):
         (graph.format(3), 9, 27),
         (graph.format(2), 10, 10),  # its kernel in the other context has no counts
     ]
+    graphs = tables["kernel"].sort("launch_id").filter(pl.col("graph_id") > 0)["graph_id"].to_list()
+    assert graphs == [1, 1, 1, 2]
     losses = dict(tables["loss"].select("reason", "count").rows())
     elsewhere = [count for reason, count in losses.items() if "another device" in reason]
     assert elsewhere == [1]
