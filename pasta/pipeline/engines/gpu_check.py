@@ -18,7 +18,7 @@ from pasta.errors import EngineError
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines.base import OffGpu
-from pasta.pipeline.engines.mixed_branches import mixed_branches
+from pasta.pipeline.engines.late_failures import late_failures
 from pasta.pipeline.engines.rehearsal import Rehearsal
 from pasta.pipeline.graph import Graph, Node
 
@@ -72,7 +72,7 @@ def refusal(config: ToolConfig, declined: Mapping[str, str], off_gpu: OffGpu) ->
 def declined(plan: pl.LazyFrame) -> list[str]:
     """Return why cudf-polars would decline `plan`, or fail on it."""
     translator, translated = _translated(plan)
-    reasons = [*map(_one_line, translator.errors), *mixed_branches(translated)]
+    reasons = [*map(_one_line, translator.errors), *late_failures(translated)]
     return list(dict.fromkeys(reasons))
 
 

@@ -96,7 +96,7 @@ def _by_step(rows: pl.LazyFrame, steps: pl.LazyFrame, time: str) -> pl.LazyFrame
     kept = rows.drop("window", "window_start", "step", strict=False).with_columns(
         pl.lit(0, pl.Int64).alias(_BEGINS), (pl.col(time) * 2 + 1).alias(_ORDER)
     )
-    marks = begun.select(*process, _BEGINS, _ORDER)
+    marks = _with_null_lists(begun.select(*process, _BEGINS, _ORDER), kept, process)
     counted = pl.concat([kept, marks], how="diagonal").with_columns(window=last_begun)
     looked_up = counted.filter(pl.col(_BEGINS) == 0).join(
         begun.with_columns(window=last_begun).drop(_BEGINS, _ORDER),
@@ -108,3 +108,12 @@ def _by_step(rows: pl.LazyFrame, steps: pl.LazyFrame, time: str) -> pl.LazyFrame
     return looked_up.with_columns(
         pl.when(inside).then(name).alias(name) for name in ("window", "window_start", "step")
     ).drop(_BEGINS, _ORDER, _END)
+
+
+def _with_null_lists(marks: pl.LazyFrame, kept: pl.LazyFrame, process: list[str]) -> pl.LazyFrame:
+    """Return marks with nulls in the columns of lists that `kept` has; a GPU can write none, but joins to none."""
+    lists = [name for name, kind in kept.collect_schema().items() if kind.is_nested()]
+    if not lists:
+        return marks
+    nothing = kept.filter(pl.lit(False)).select(*process, *lists)  # noqa: FBT003 (a literal)
+    return marks.join(nothing, on=process, how="left")

@@ -52,6 +52,13 @@ def test_branches_of_two_types_are_declined():
     assert declined(ROWS.select(same)) == []
 
 
+def test_nulls_that_are_lists_are_declined():
+    lists = pl.LazyFrame(schema={"a": pl.Int64, "b": pl.String, "l": pl.List(pl.String)})
+    under_one_another = pl.concat([ROWS.select("a"), lists], how="diagonal")
+    assert declined(under_one_another) == ["a column of nulls of type List(String); leave it out"]
+    assert declined(lists.filter(pl.col("b").is_in(["a", "b"]))) == []
+
+
 def condition_of(plan):
     """The condition of a plan's only filter, as cudf-polars translated it."""
     from cudf_polars.dsl.traversal import traversal
