@@ -94,6 +94,7 @@ struct SanitizerLibrary {
 struct Driver {
     decltype(&cuStreamIsCapturing) is_capturing = nullptr;
     decltype(&cuStreamQuery) query_stream = nullptr;
+    decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
     decltype(&cuStreamCreateWithPriority) create_stream = nullptr;
     decltype(&cuCtxSetCurrent) set_context = nullptr;
     decltype(&cuCtxGetCurrent) current_context = nullptr;
@@ -113,6 +114,7 @@ struct Driver {
         };
         find("cuTensorMapEncodeTiled", encode_tensor_map);
         return find("cuStreamIsCapturing", is_capturing) && find("cuStreamQuery", query_stream) &&
+               find("cuThreadExchangeStreamCaptureMode", exchange_capture_mode) &&
                find("cuStreamCreateWithPriority", create_stream) &&
                find("cuCtxSetCurrent", set_context) && find("cuCtxGetCurrent", current_context) &&
                find("cuDeviceGetCount", device_count) &&

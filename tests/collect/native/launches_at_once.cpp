@@ -67,6 +67,7 @@ void stand_in(MemoryCollector &collector) {
         return *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
     };
     cuda.query_stream = [](CUstream) { return CUDA_SUCCESS; };
+    cuda.exchange_capture_mode = [](CUstreamCaptureMode *) { return CUDA_SUCCESS; };
     cuda.set_context = [](CUcontext context) { /* fails, so there is no stream of our own */
         usleep(context_takes);
         if (is_gone(context)) std::abort();

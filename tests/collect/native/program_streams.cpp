@@ -9,6 +9,8 @@ using namespace pasta;
 namespace {
 
 std::set<CUstream> running, captured, asked;
+CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+bool relaxed = true;
 
 CUstream stream(size_t number) { return reinterpret_cast<CUstream>(number); }
 CUcontext context(size_t number) { return reinterpret_cast<CUcontext>(number); }
@@ -21,8 +23,13 @@ int main() {
         *status = captured.count(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
     };
+    driver.exchange_capture_mode = [](CUstreamCaptureMode *wanted) {
+        std::swap(*wanted, mode);
+        return CUDA_SUCCESS;
+    };
     driver.query_stream = [](CUstream stream) {
         asked.insert(stream);
+        relaxed &= mode == CU_STREAM_CAPTURE_MODE_RELAXED;
         return running.count(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     };
     ProgramStreams streams(driver);
@@ -41,5 +48,5 @@ int main() {
     bool busy = streams.are_idle(context(1)), other = streams.are_idle(context(2));
     running = {stream(8)};
     std::printf("idle %d %d %d, of no stream %d\n", busy, other, streams.are_idle(context(1)), streams.are_idle(context(3)));
-    std::printf("asked while captured: %zu\n", asked.count(stream(8)));
+    std::printf("asked while captured: %zu, relaxed %d, as before %d\n", asked.count(stream(8)), relaxed, mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 }

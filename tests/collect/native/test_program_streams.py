@@ -17,7 +17,7 @@ EXPECTED = """\
 4
 5
 idle 0 1 1, of no stream 1
-asked while captured: 0
+asked while captured: 0, relaxed 1, as before 1
 """
 pytestmark = pytest.mark.native
 
