@@ -31,6 +31,8 @@ from pasta.tools.shipped import (
     find_trace,
     load_included,
     load_tool,
+    reading_once,
+    shipped_tools,
     tools_called,
     which_ran,
 )
@@ -236,9 +238,10 @@ def reports(
     asked: dict[str, _Asked] = {}
     left_out: dict[str, str] = {}
     built: dict[Any, Graph] = {}
+    files, included = shipped_tools(), reading_once()
     for name in tools_called(tools):
-        config = load_tool(name)
-        graph = build_graph(config, {}, load_included, built=built)
+        config = load_tool(str(files[name]))
+        graph = build_graph(config, {}, included, built=built)
         if missing := _missing(config, graph, sources):
             left_out[name] = missing
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ import polars as pl
 from pasta.errors import ConfigError, shown
 from pasta.pipeline.expression_tree import (
     Aggregate,
+    Node,
     aggregates,
     is_cumulative,
     nodes,
@@ -27,6 +29,9 @@ from pasta.pipeline.expression_tree import (
 )
 from pasta.pipeline.sql_functions import AGGREGATE_NODES
 from pasta.pipeline.sql_text import check_text, operands_of, substitute, unusable
+
+_REMEMBERED = 8192
+"""Texts of which it is remembered what they say: more than all shipped tools have."""
 
 _DISTINCT = re.compile(r"\s*distinct\b", re.IGNORECASE)
 
@@ -97,13 +102,10 @@ def parse(value: Any, path: str, parameters: Mapping[str, Any]) -> pl.Expr:
     if not isinstance(value, str):
         raise ConfigError(path, f"expected an expression, got {shown(value)}")
     text = substitute(value, path, parameters)
-    check_text(text, path)
     try:
-        expression = pl.sql_expr(text)
-    except Exception as error:
-        raise ConfigError(path, f"cannot read expression '{text}': {_one_line(error)}") from error
-    _check_nodes(expression, text, path)
-    return expression
+        return _read(text)[0]
+    except ConfigError as error:
+        raise error.within(path) from error
 
 
 def parse_measure(value: Any, path: str, parameters: Mapping[str, Any]) -> Measure:
@@ -121,8 +123,9 @@ def parse_measure(value: Any, path: str, parameters: Mapping[str, Any]) -> Measu
     """
     if isinstance(value, dict):
         return Measure(_named_measure(value, path, parameters))
-    expression = parse(value, path, parameters)
-    found = list(nodes(expression))
+    parse(value, path, parameters)
+    text = substitute(str(value), path, parameters)
+    found = _read(text)[1]
     if not any(node.name in AGGREGATE_NODES for node in found):
         raise ConfigError(path, f"'{value}' is no aggregate; write for example sum({value})")
     for node in found:
@@ -135,7 +138,7 @@ def parse_measure(value: Any, path: str, parameters: Mapping[str, Any]) -> Measu
             raise ConfigError(
                 path, f"column '{name}' of '{value}' is in no aggregate; write min({name}) or group"
             )
-    return _mergeable(expression, str(value), path, parameters)
+    return _mergeable(text)
 
 
 def is_row_wise(expression: pl.Expr) -> bool:
@@ -181,27 +184,38 @@ def _share(value: Any, path: str, parameters: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _mergeable(expression: pl.Expr, text: str, path: str, parameters: Mapping[str, Any]) -> Measure:
+@lru_cache(maxsize=_REMEMBERED)
+def _mergeable(text: str) -> Measure:
     """Return a measure with the aggregates that it is made of, where their values combine."""
-    sums = {operand: parse(operand, path, parameters) for operand in operands_of("sum", text)}
+    expression = _read(text)[0]
+    sums = {operand: _read(operand)[0] for operand in operands_of("sum", text)}
     match = re.fullmatch(r"\s*avg\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
     if match is None or list(operands_of("avg", text))[:1] != [match[1].strip()]:
         return Measure(expression, aggregates(expression), sums=sums)
     operand = match[1].strip()
-    rows = parse(operand, path, parameters)
+    rows = _read(operand)[0]
     if _DISTINCT.match(match[1]) or not is_row_wise(rows):
         return Measure(expression, sums=sums)
     parts = aggregates(rows.cast(pl.Float64).sum() + rows.count())
     return Measure(expression, parts, mean=True)
 
 
-def _check_nodes(expression: pl.Expr, text: str, path: str) -> None:
+@lru_cache(maxsize=_REMEMBERED)
+def _read(text: str) -> tuple[pl.Expr, Sequence[Node]]:
+    """Return the expression that a text says, and its nodes; tools say much alike, which is read once."""
+    check_text(text, "")
     try:
-        found = [refused for node in nodes(expression) if (refused := refusal(node)) is not None]
+        expression = pl.sql_expr(text)
+    except Exception as error:
+        raise ConfigError("", f"cannot read expression '{text}': {_one_line(error)}") from error
+    try:
+        found = tuple(nodes(expression))
     except RecursionError as error:
-        raise ConfigError(path, "nested too deeply; split it") from error
-    if found:
-        raise ConfigError(path, f"'{text}' uses {found[0]}, which expressions do not allow")
+        raise ConfigError("", "nested too deeply; split it") from error
+    refused = next((problem for node in found if (problem := refusal(node)) is not None), None)
+    if refused is not None:
+        raise ConfigError("", f"'{text}' uses {refused}, which expressions do not allow")
+    return expression, found
 
 
 def _one_line(error: Exception) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.adopting import with_adopted
 from pasta.pipeline.config import ToolConfig, load_config
+from pasta.pipeline.wiring import Includes
 
 _PACKAGE = Path(__file__).parent.parent
 _TRACES = _PACKAGE / "traces"
@@ -126,18 +127,36 @@ def load_included(name: str, includer: ToolConfig) -> ToolConfig:
     return with_adopted(_included(name, includer), _included)
 
 
+def reading_once() -> Includes:
+    """Return what `load_included` does, for many tools in turn: what several include is read once."""
+    read: dict[Path, ToolConfig] = {}
+
+    def load(name: str, includer: ToolConfig) -> ToolConfig:
+        path = _file_of(name, includer)
+        if path not in read:
+            read[path] = with_adopted(load_config(path), _included)
+        return read[path]
+
+    return load
+
+
 def _included(name: str, includer: ToolConfig) -> ToolConfig:
+    return load_config(_file_of(name, includer))
+
+
+def _file_of(name: str, includer: ToolConfig) -> Path:
+    """Return the file that `includer` includes."""
     for folder in _folders(includer):
         path = (folder / name).resolve()
         if path.is_file() and path.suffix in (".yaml", ".yml") and path.is_relative_to(folder):
-            return load_config(path)
+            return path
     shipped = shipped_tools()
     if name not in shipped:
         hint = did_you_mean(name, shipped)
         raise ConfigError(
             "", f"'{name}' is no shipped tool, nor a YAML file beside this one.{hint}"
         )
-    return load_config(shipped[name])
+    return shipped[name]
 
 
 def _folders(includer: ToolConfig) -> list[Path]:

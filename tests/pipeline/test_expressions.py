@@ -247,3 +247,14 @@ def test_measure_of_nothing_is_unknown_not_zero():
 def test_wrong_measure(measure, message):
     with pytest.raises(ConfigError, match=message):
         parse_measure(measure, "stages.a.measures.x", {"share": 0.5, "many": 7})
+
+
+def test_a_text_is_read_once_and_its_mistake_told_where_it_stands(monkeypatch):
+    read = []
+    reader = pl.sql_expr
+    monkeypatch.setattr(pl, "sql_expr", lambda text: (read.append(text), reader(text))[1])
+    for path in ("a", "b"):
+        parse("dur + 12345", path, {})
+        with pytest.raises(ConfigError, match=f"^{path}: cannot read expression"):
+            parse("dur +", path, {})
+    assert read == ["dur + 12345", "dur +", "dur +"]

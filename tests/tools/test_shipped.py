@@ -8,11 +8,15 @@ import pytest
 
 import pasta
 from pasta.errors import ConfigError, TraceError
+from pasta.pipeline.wiring import build_graph
 from pasta.testing import write_trace
+from pasta.tools import shipped
 from pasta.tools.shipped import (
     SHIPPED_TRACE,
     find_config,
     find_trace,
+    load_tool,
+    reading_once,
     shipped_tools,
     tools_called,
 )
@@ -51,3 +55,14 @@ def test_a_folder_means_all_its_tools():
     assert "working_set" in tools_called([])
     with pytest.raises(ConfigError, match=r"no shipped tool 'xps'. Did you mean 'xsp'\?"):
         tools_called(["xps"])
+
+
+def test_what_many_tools_include_is_read_once(monkeypatch):
+    read = []
+    load = shipped.load_config
+    monkeypatch.setattr(shipped, "load_config", lambda path: (read.append(path), load(path))[1])
+    included = reading_once()
+    tools = [load_tool(name) for name in ("host_bound", "idle_causes")]
+    for tool in tools:
+        build_graph(tool, {}, included)
+    assert len(read) == len(set(read))
