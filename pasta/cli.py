@@ -42,7 +42,29 @@ if not hasattr(pasta, "__version__"):
     )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """The commands; one that stands in a group, as `trace export`, is pointed to by its name alone."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        groups = {
+            name: each for name, each in self.commands.items() if isinstance(each, click.Group)
+        }
+        within = [
+            f"pasta {name} {args[0]}" for name, each in groups.items() if args[0] in each.commands
+        ]
+        if args[0] not in self.commands and within:
+            raise click.UsageError(
+                f"No such command '{args[0]}'. Did you mean {' or '.join(within)}?", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(pasta.__version__, prog_name="pasta")
 @click.option("--debug", is_flag=True, help="Show Python tracebacks of errors.")
 def cli(*, debug: bool) -> None:

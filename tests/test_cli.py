@@ -82,6 +82,7 @@ def test_every_shipped_tool_checks_and_shows(tool):
         (["import", "a", "-o", "x", "--rank", "-3"], 2, "--rank': -3 is not in the range"),
         (["import", "a", "-o", "x", "--stict"], 2, "No such option '--stict'. Did you mean '--strict'? See pasta import --help"),
         (["impotr"], 2, "No such command 'impotr'."),
+        (["export", "t"], 2, "No such command 'export'. Did you mean pasta trace export?"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line(arguments, code, message):
