@@ -83,7 +83,7 @@ def locate_rows(
         _check_one_space(lifetimes)
     _, (asking, holding) = number_groups(by, accesses, lifetimes)
     times = None if time is None else integers(accesses, time)
-    found = search(_objects(lifetimes, holding), asking, unsigned(accesses, address), times)
+    found = search(as_objects(lifetimes, holding), asking, unsigned(accesses, address), times)
     unknown = mask(accesses, pl.any_horizontal(pl.col(asked).is_null()))
     return np.where(unknown, -1, found)
 
@@ -97,7 +97,8 @@ def _check_one_space(lifetimes: pl.DataFrame) -> None:
         )
 
 
-def _objects(lifetimes: pl.DataFrame, groups: Any) -> Objects:
+def as_objects(lifetimes: pl.DataFrame, groups: Any) -> Objects:
+    """Return the objects of each group of `lifetimes` as arrays."""
     addresses = unsigned(lifetimes, "address")
     sizes = np.minimum(integers(lifetimes, "bytes").astype(np.uint64), ~addresses)
     births = integers(lifetimes, "ts", _TIMES.min)

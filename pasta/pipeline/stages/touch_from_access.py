@@ -12,17 +12,27 @@ import polars as pl
 from pasta.errors import ConfigError
 from pasta.pipeline.arguments import Bytes
 from pasta.pipeline.columns import integers, number_groups, process_key, require, unsigned
-from pasta.pipeline.frames import beside, gather, stacked, with_arrays
+from pasta.pipeline.frames import beside, gather, mask, stacked, with_arrays
+from pasta.pipeline.kernels.location import locate
 from pasta.pipeline.kernels.namespace import array_namespace
 from pasta.pipeline.kernels.ordering import distinct, order_by
 from pasta.pipeline.kernels.ranges import cut_at, cut_evenly
 from pasta.pipeline.stage import WITHIN_PROCESS, Within, stage
-from pasta.pipeline.stages.locate import locate_rows
+from pasta.pipeline.stages.locate import as_objects
 from pasta.trace import empty_table
 
 _SPACES = ["global", "shared", "local", "generic", "remote_shared", "texture"]
 _READ, _WRITE, _ATOMIC = 0, 1, 2
-_COUNTS = ["reads", "writes", "atomics", "bytes_read", "bytes_written"]
+_TIMES, _MOVED = pl.col("times"), pl.col("times") * pl.col("bytes").cast(pl.Int64)
+_COUNTS = {
+    "reads": _TIMES * (pl.col("op") == _READ),
+    "writes": _TIMES * (pl.col("op") == _WRITE),
+    "atomics": _TIMES * (pl.col("op") == _ATOMIC),
+    "bytes_read": _MOVED * (pl.col("op") != _WRITE),
+    "bytes_written": _MOVED * (pl.col("op") != _READ),
+}
+"""What accesses add up to: there are many of them, so that none carries its own."""
+
 _ACCESSED = pl.sum_horizontal("reads", "writes", "atomics") > 0
 _LENGTH = (pl.col("high") - pl.col("low")).cast(pl.Int64)
 
@@ -102,10 +112,15 @@ class _Memory:
 
     def owners(self, pieces: pl.DataFrame, layer: str) -> Any:
         """Return for each piece the row of the object it begins in, -1 where none is known."""
-        launched = gather(self.launches.select(*self.process, "ts"), integers(pieces, "launch"))
-        asked = beside(launched, pieces.select("low"))
-        objects = self.layers[layer].with_columns(space=pl.lit(layer))
-        return locate_rows(asked, objects, by=self.process, address="low", time="ts")
+        _, (asking, holding) = number_groups(self.process, self.launches, self.layers[layer])
+        launched = integers(pieces, "launch")
+        times, began = (
+            integers(self.launches, "ts"),
+            mask(self.launches, pl.col("ts").is_not_null()),
+        )
+        objects = as_objects(self.layers[layer], holding)
+        found = locate(objects, asking[launched], unsigned(pieces, "low"), times[launched])
+        return np.where(began[launched], found, -1)
 
     def clipped(self, marks: pl.DataFrame, layer: str) -> pl.DataFrame:
         """Add from where (`low`) to where (`high`) each mark's granule lies in its object."""
@@ -142,21 +157,14 @@ def _by_launch(
     began = kernels.group_by(key).agg(pl.col("ts").min())
     launches = launches.join(began, on=key, how="left", maintain_order="left")
     times = pl.lit(1, pl.Int64) if count is None else pl.col(count).cast(pl.Int64)
-    moved = times * pl.col("bytes").cast(pl.Int64)
-    read, written = pl.col("op") != _WRITE, pl.col("op") != _READ
     rows = with_arrays(accesses, launch=numbers).filter(pl.col("op") <= _ATOMIC)
     return launches, rows.select(
         "launch",
         "space",
+        "op",
+        "bytes",
         low=pl.col("address"),
-        high=pl.col("address") + pl.col("bytes").cast(pl.UInt64),
-        read=read,
-        written=written,
-        reads=times * (pl.col("op") == _READ),
-        writes=times * (pl.col("op") == _WRITE),
-        atomics=times * (pl.col("op") == _ATOMIC),
-        bytes_read=moved * read,
-        bytes_written=moved * written,
+        times=times,
     )
 
 
@@ -166,16 +174,17 @@ def _cut(
     """Return the launches, the counts of each by space, and its global accesses cut at granules."""
     launches, rows = _by_launch(accesses, kernels, process, count)
     counted = _counted(rows, ["launch", "space"])
-    return launches, counted, _pieces(rows.filter(space=0), size)
+    rows = rows.filter(space=0).drop("space")
+    return launches, counted, _pieces(rows, size)
 
 
 def _pieces(rows: pl.DataFrame, size: int) -> pl.DataFrame:
     """Cut accesses at granules; an access is counted in its first piece only."""
-    cut = cut_evenly(unsigned(rows, "low"), unsigned(rows, "high"), size)
+    low = unsigned(rows, "low")
+    cut = cut_evenly(low, low + unsigned(rows, "bytes"), size)
     pieces = with_arrays(gather(rows, cut.rows), start=cut.starts, granule=cut.starts // size)
-    is_first = pl.col("start") == pl.col("low")
-    counts = [pl.when(is_first).then(name).otherwise(0).alias(name) for name in _COUNTS]
-    return pieces.select("launch", "read", "written", *counts, "granule", low="start")
+    times = pl.when(pl.col("start") == pl.col("low")).then("times").otherwise(0)
+    return pieces.select("launch", "op", "bytes", "granule", times=times, low="start")
 
 
 def _totals(counted: pl.DataFrame, pieces: pl.DataFrame, size: int) -> pl.DataFrame:
@@ -229,11 +238,12 @@ def _of_blocks(memory: _Memory, pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _marks(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    return pieces.group_by(by).agg(pl.col("read", "written").max())
+    read, written = pl.col("op") != _WRITE, pl.col("op") != _READ
+    return pieces.group_by(by).agg(read=read.max(), written=written.max())
 
 
 def _counted(pieces: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    return pieces.group_by(by).agg(pl.col(_COUNTS).sum())
+    return pieces.group_by(by).agg(**{name: each.sum() for name, each in _COUNTS.items()})
 
 
 def _unique(marks: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
