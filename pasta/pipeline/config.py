@@ -23,7 +23,7 @@ _RESERVED = {"tool", "trace", "runs", "engine", "workers", "scheduler", "off_gpu
 _ROWS = {"by", "measures", "descending", "n", "smallest", *CLAUSES}
 """What an entry of the report may say of its rows: which of those of `from`, in which order, or their sums."""
 _REPORT_KINDS = {
-    "finding": {"finding", "from", "row", "when", *_ROWS},
+    "finding": {"finding", "from", "row", "when", "weight", *_ROWS},
     "facts": {"facts", "from", *_ROWS},
     "table": {"table", "from", "title", "columns", "limit", *_ROWS},
     "chart": {"chart", "from", "title", "limit", "columns", "log", *ROLES, *_ROWS},

@@ -84,6 +84,8 @@ class Report:
         engine: who ran it.
         sources: trace name -> path.
         findings: sentences, the most important first.
+        weights: finding -> the share of the time, or of what else counts, that it is about; 0 where its tool
+            gives none, less than 0 where it says no value: that there is nothing to tell.
         facts: name -> number.
         parts: tables and charts in the order in which they are shown.
         losses: what the traces lost: collector, reason, count.
@@ -97,6 +99,7 @@ class Report:
     engine: str
     sources: Mapping[str, str]
     findings: list[str] = field(default_factory=list)
+    weights: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     parts: list[TablePart | ChartPart] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
@@ -182,12 +185,22 @@ def _add_finding(report: Report, item: ReportItem, tables: Mapping[str, pl.DataF
         rows = rows.filter(parse(item.options["when"], f"{item.path}.when", report.parameters))
     template = item.options["finding"]
     named = len(report.sources) < 2 or _NAMES & {*fields_of(template)}
-    for row in rows.head(MOST_FINDINGS).to_dicts():
-        said = fill_template(template, row, item.path, report.parameters)
+    told, said = rows.head(MOST_FINDINGS), []
+    for row in told.to_dicts():
+        filled = fill_template(template, row, item.path, report.parameters)
         of_trace = "" if named or not row.get("trace") else f"{printable(row['trace'])}: "
-        report.findings.append(of_trace + said)
+        said.append(of_trace + filled)
+    report.findings += said
+    report.weights |= dict(zip(said, _weights(report, item, told), strict=True))
     if rows.height > MOST_FINDINGS:
         report.findings.append(f"... and {rows.height - MOST_FINDINGS} more of this kind")
+
+
+def _weights(report: Report, item: ReportItem, rows: pl.DataFrame) -> list[float]:
+    if "weight" not in item.options:
+        return [0.0 if fields_of(item.options["finding"]) else -1.0] * rows.height
+    weight = parse(item.options["weight"], f"{item.path}.weight", report.parameters)
+    return rows.select(weight.cast(pl.Float64).fill_null(0).alias("weight"))["weight"].to_list()
 
 
 def _add_facts(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:

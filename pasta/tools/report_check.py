@@ -30,7 +30,16 @@ def check_report(
         schema = schemas.get(str(named), pl.Schema())
         _check_templates(item, schema, parameters)
         if "when" in item.options:
-            _check_condition(item, schema, parameters)
+            kind = _kind_of(item, "when", schema, parameters)
+            if kind != pl.Boolean:
+                problem = f"expected a condition, got a value of type {kind}"
+                raise ConfigError(f"{item.path}.when", problem)
+        if "weight" in item.options:
+            kind = _kind_of(item, "weight", schema, parameters)
+            if not kind.is_numeric():
+                raise ConfigError(
+                    f"{item.path}.weight", f"expected a share, got a value of type {kind}"
+                )
         for position, column in enumerate(item.options.get("columns", [])):
             _check_column(column, f"{item.path}.columns[{position}]", schema)
         if len(set(item.options.get("columns", []))) < len(item.options.get("columns", [])):
@@ -52,15 +61,16 @@ def _check_templates(item: ReportItem, schema: pl.Schema, parameters: Mapping[st
                 raise ConfigError(f"{item.path}.{key}", f"no column or parameter '{name}'.{hint}")
 
 
-def _check_condition(item: ReportItem, schema: pl.Schema, parameters: Mapping[str, Any]) -> None:
-    path = f"{item.path}.when"
-    condition = parse(item.options["when"], path, parameters)
+def _kind_of(
+    item: ReportItem, key: str, schema: pl.Schema, parameters: Mapping[str, Any]
+) -> pl.DataType:
+    """Return the type of what an expression of a finding is for a row."""
+    path = f"{item.path}.{key}"
+    expression = parse(item.options[key], path, parameters)
     try:
-        kind = pl.DataFrame(schema=schema).select(condition.alias("when")).schema["when"]
+        return pl.DataFrame(schema=schema).select(expression.alias(key)).schema[key]
     except pl.exceptions.PolarsError as error:
         raise ConfigError(path, " ".join(str(error).partition("\n\n")[0].split())) from error
-    if kind != pl.Boolean:
-        raise ConfigError(path, f"expected a condition, got a value of type {kind}")
 
 
 def _check_axes(item: ReportItem, schema: pl.Schema) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import pasta
 
 
@@ -72,3 +74,9 @@ def test_times_near_the_largest_integer_stay_exact(make_trace):
     trace = make_trace(kernel=[kernel(1, start, 1), kernel(2, start + 3, 1)])
     row = pasta.run("device_time", trace=trace).tables["devices"].to_dicts()[0]
     assert (row["busy_ns"], row["device_idle_ns"]) == (2, 2)
+
+
+def test_the_first_finding_weighs_what_the_device_does_not_work():
+    report = pasta.run("device_time")
+    (device,) = report.tables["devices"].to_dicts()
+    assert report.weights[report.findings[0]] == pytest.approx(1 - device["busy_share"])

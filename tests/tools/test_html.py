@@ -109,6 +109,23 @@ def test_losses_of_several_tools_stand_once_with_the_tools() -> None:
     assert [shown["losses"] for shown in found["reports"]] == [[], []]
 
 
+def test_losses_of_several_traces_are_added_up() -> None:
+    other = report(losses=[LOSS, {**LOSS, "count": 34}])
+    other.tool = "other"
+    found = payload_of(render_page([report(losses=[LOSS, {**LOSS, "count": 34}]), other]))
+    assert found["losses"] == [["torch", "no free slot", "1,234", "all"]]
+
+
+def test_findings_of_all_tools_come_by_weight_and_those_of_nothing_last() -> None:
+    weights = {"nothing": -1.0, "some": 0.0, "little": 0.1, "most": 0.9, "not first": 1.0}
+    made = [report(findings=[text]) for text in ("nothing", "some", "little")]
+    made.append(report(findings=["most", "not first"]))
+    for number, each in enumerate(made):
+        each.tool, each.weights = f"t{number}", weights
+    found = payload_of(render_page(made))
+    assert found["strongest"] == ["t3: most", "t2: little", "t1: some", "t0: nothing"]
+
+
 def test_losses_of_one_tool_stand_in_its_report() -> None:
     found = payload_of(render_page([report(losses=[LOSS])]))
     assert found["losses"] == []

@@ -50,6 +50,8 @@ def test_good_items(tmp_path, item):
         ("{finding: x, from: long, row: text}", "report[0].row: expected a whole number from 0 on"),
         ("{finding: x, from: long, row: -1}", "report[0].row: expected a whole number from 0 on"),
         ("{finding: x, from: long, when: dur}", "report[0].when: expected a condition, got a value of type Int64"),
+        ("{finding: x, from: long, weight: name}", "report[0].weight: expected a share, got a value of type String"),
+        ("{finding: x, from: long, weight: nope}", "report[0].weight: unable to find column"),
         ("{finding: x, from: long, when: nope > 1}", "report[0].when: unable to find column"),
         ("{finding: x, from: long, when: 'syntax ((('}", "report[0].when: "),
         ("{finding: x, from: long, when: dur > $zz}", "report[0].when: no parameter 'zz'"),

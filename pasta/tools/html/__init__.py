@@ -72,12 +72,12 @@ class Page:
         self._shown[tool or report.tool] = _Shown(
             msgspec.Raw(msgspec.json.encode(payload)),
             report.tool,
-            report.findings[:1],
+            {text: report.weights.get(text, 0.0) for text in report.findings[:1]},
             report.losses,
         )
 
     def render(self, *, title: str = "", made: Mapping[str, str] | None = None) -> str:
-        """Return the page as HTML; of several reports, the first findings of all come first.
+        """Return the page as HTML; of several reports, the first findings of all come first, by weight.
 
         Args:
             title: of the page; the tools' names if left out.
@@ -87,7 +87,7 @@ class Page:
         document = {
             "reports": [shown.payload for shown in reports],
             "losses": losses_of([(s.tool, s.losses) for s in reports]) if len(reports) > 1 else [],
-            "strongest": [f"{shown.tool}: {text}" for shown in reports for text in shown.first],
+            "strongest": _strongest(reports),
             "made": dict(made or {}),
         }
         packed = gzip.compress(msgspec.json.encode(document), compresslevel=_EFFORT, mtime=0)
@@ -105,8 +105,14 @@ class _Shown(NamedTuple):
 
     payload: msgspec.Raw
     tool: str
-    first: Sequence[str]
+    first: Mapping[str, float]
     losses: Sequence[Mapping[str, Any]]
+
+
+def _strongest(reports: Sequence[_Shown]) -> list[str]:
+    """Return the first finding of each tool, those that weigh most first; of equals, as the tools come."""
+    found = [(weight, f"{s.tool}: {text}") for s in reports for text, weight in s.first.items()]
+    return [text for _, text in sorted(found, key=lambda each: -each[0])]
 
 
 def render_page(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,16 +69,18 @@ def report_payload(report: Report, *, share: int = 1) -> dict[str, Any]:
 
 
 def losses_of(reports: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[list[str]]:
-    """Return each loss of the inputs of several tools once: collector, reason, count and tools.
+    """Return each loss of the inputs of several tools once: collector, reason, count in all traces and tools.
 
     Args:
         reports: of each, its tool and the losses of its inputs.
     """
     tools: dict[tuple[str, str, int], list[str]] = {}
     for tool, losses in reports:
-        for loss in losses:
-            given = (loss["collector"], loss["reason"], loss["count"])
-            tools.setdefault(given, []).append(tool)
+        counts: Counter[tuple[str, str]] = Counter()
+        for loss in losses:  # of each trace
+            counts[loss["collector"], loss["reason"]] += loss["count"]
+        for (collector, reason), count in counts.items():
+            tools.setdefault((collector, reason, count), []).append(tool)
     return [
         [collector, reason, f"{count:,}", "all" if len(of) == len(reports) else ", ".join(of)]
         for (collector, reason, count), of in tools.items()
