@@ -24,7 +24,8 @@ def render_html(report: Report) -> str:
                 for row in part.shown.iter_rows()
             ]
             lines.append(
-                f"<h4>{escape(part.title)}</h4>" + _table(list(map(heading, columns)), cells)
+                f"<h4>{escape(part.title)}</h4>"
+                + _table([heading(name, columns) for name in columns], cells)
             )
     if report.losses:
         cells = [[loss["collector"], loss["reason"], str(loss["count"])] for loss in report.losses]

@@ -89,7 +89,7 @@ class _Column:
     """A column as texts, with the width it wants and the least it can live with."""
 
     def __init__(self, name: str, rows: pl.DataFrame) -> None:
-        self.heading = heading(name)
+        self.heading = heading(name, rows.columns)
         self.numeric = rows.schema[name].is_numeric()
         self.cells = [human(value, name) for value in rows[name].to_list()]
         longest_cell = max(map(len, self.cells), default=0)

@@ -8,7 +8,7 @@ and `bytes_per_second` a rate.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pasta.errors import ConfigError
@@ -59,6 +59,10 @@ def human(value: Any, column: str, kind: str | None = None) -> str:
     return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
+_UNITS = {"_ns": " time", "_bytes": " bytes"}
+"""What the end of a column's name tells of its unit, in a word."""
+
+
 def unit_of(column: str) -> str | None:
     """Return the kind of number that a column of this name holds."""
     if column == "dur" or column.endswith("_ns"):
@@ -80,11 +84,23 @@ def unit_of(column: str) -> str | None:
     return None
 
 
-def heading(column: str) -> str:
-    """Return a column's name as a heading; the unit goes, since values show it."""
-    for unit in ("_ns", "_bytes"):
+def heading(column: str, beside: Iterable[str] = ()) -> str:
+    """Return a column's name as a heading; the unit goes, since values show it.
+
+    Args:
+        column: the name.
+        beside: the columns of the table; where another would have the same heading, a word tells the unit.
+    """
+    bare = _without_unit(column)
+    if any(_without_unit(other) == bare for other in beside if other != column):
+        bare = next((bare + word for unit, word in _UNITS.items() if column.endswith(unit)), bare)
+    return bare.replace("_", " ")
+
+
+def _without_unit(column: str) -> str:
+    for unit in _UNITS:
         column = column.removesuffix(unit)
-    return column.replace("_", " ")
+    return column
 
 
 def shorten(text: str, width: int = LONGEST_NAME) -> str:

@@ -55,3 +55,9 @@ def test_long_names_keep_both_ends():
 
 def test_headings_drop_units():
     assert heading("device_idle_ns") == "device idle"
+
+
+def test_headings_of_a_table_differ():
+    columns = ["cause", "cause_ns", "moved_ns", "moved_bytes", "dur"]
+    found = [heading(column, columns) for column in columns]
+    assert found == ["cause", "cause time", "moved time", "moved bytes", "dur"]

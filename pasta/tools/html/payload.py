@@ -94,7 +94,10 @@ def _table(part: TablePart, most: int) -> dict[str, Any]:
     return {
         "kind": "table",
         "title": part.title,
-        "columns": [_column(rows[name], shown=not first or name in first) for name in first + rest],
+        "columns": [
+            _column(rows[name], rows.columns, shown=not first or name in first)
+            for name in first + rest
+        ],
         "rows": rows.height,
         "all_rows": part.rows.height,
     }
@@ -105,7 +108,7 @@ def _chart(part: ChartPart, most: int) -> dict[str, Any]:
     return {
         "kind": part.kind,
         "title": part.title,
-        "columns": {name: _column(rows[name]) for name in rows.columns},
+        "columns": {name: _column(rows[name], rows.columns) for name in rows.columns},
         "roles": part.roles,
         "log": part.log,
         "rows": rows.height,
@@ -113,11 +116,11 @@ def _chart(part: ChartPart, most: int) -> dict[str, Any]:
     }
 
 
-def _column(values: pl.Series, *, shown: bool = True) -> dict[str, Any]:
+def _column(values: pl.Series, beside: Sequence[str], *, shown: bool = True) -> dict[str, Any]:
     kind, cells = _cells(values)
     return {
         "name": values.name,
-        "heading": heading(values.name),
+        "heading": heading(values.name, beside),
         "unit": unit_of(values.name),
         "kind": kind,
         "float": values.dtype.is_float(),
