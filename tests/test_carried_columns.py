@@ -27,4 +27,4 @@ NARROW = [
 @pytest.mark.parametrize(("tool", "node", "left_out"), NARROW)
 def test_rows_carry_no_more_than_is_read(tool, node, left_out):
     _, graph = api.check(tool)
-    assert not left_out & set(graph.schemas()[node])
+    assert not left_out & set(graph.schemas[node])
