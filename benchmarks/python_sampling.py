@@ -1,11 +1,13 @@
-"""Measure what sampling by py-spy costs a busy Python program, within one run of it.
+"""Measure what sampling costs a busy Python program, within one run of it.
 
-python benchmarks/python_sampling.py [SECONDS] [FREQUENCY]
+python benchmarks/python_sampling.py [LEVEL] [DEPTH] [SECONDS] [FREQUENCY]
 
-Two runs of the same Python program differ by more than sampling costs (where its memory lies, what else
-the machine does), so runs are not compared: py-spy is stopped and continued in turn (SIGSTOP, SIGCONT) while
-the program does equal pieces of work and notes how long each took. Told are, of neighbouring phases with and
-without py-spy, the differences of the mean piece: their median, and its 95 % interval by bootstrap. As
+LEVEL is `python` or `pyspy`; DEPTH is how many functions call each other around the work. Two runs of the same
+Python program differ by more than sampling costs (where its memory lies, what else the machine does), so runs
+are not compared: sampling is on and off in turn while the program does equal pieces of work and notes how
+long each took. At level `pyspy`, py-spy is stopped and continued (SIGSTOP, SIGCONT); at level `python` the program
+ends its own sampling, timers and thread and all, and begins it anew. Told are, of neighbouring phases with and
+without sampling, the differences of the mean piece: their median, and its 95 % interval by bootstrap. As
 py-spy takes the samples that it missed when it goes on, pieces of a phase's first tenths of a second do not count.
 """
 
@@ -31,7 +33,8 @@ from pasta.collect.companions.options import HostOptions
 from pasta.collect.recording import record_command
 from pasta.collect.selection import Selection
 
-PHASE_SECONDS, SETTLING_SECONDS = 1.0, 0.4
+PHASES = {"pyspy": (1.0, 0.4), "python": (0.5, 0.1)}
+"""Level -> how long a phase lasts, and its first part that does not count, in seconds."""
 RESAMPLES = 2000
 PROGRAM = """
 import json, pathlib, sys, time
@@ -39,17 +42,32 @@ def work(count):
     total = 0
     for i in range(count):
         total += i
-pieces, end = [], time.monotonic() + float(sys.argv[1])
-while (began := time.monotonic()) < end:
-    spent = time.process_time()
-    work(100_000)
-    pieces.append((began, time.monotonic() - began, time.process_time() - spent))
-pathlib.Path(sys.argv[2]).write_text(json.dumps(pieces))
+def measure(seconds):
+    pieces, end = [], time.monotonic() + seconds
+    while (began := time.monotonic()) < end:
+        spent = time.process_time()
+        work(100_000)
+        pieces.append((began, time.monotonic() - began, time.process_time() - spent))
+    return pieces
+def nested(depth, action, *arguments):
+    return nested(depth - 1, action, *arguments) if depth > 2 else action(*arguments)
+seconds, depth, phase = float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+own = sys.modules.get("pasta_target.sampling")
+if own is None:
+    pieces, phases = nested(depth, measure, seconds), []
+else:
+    pieces, phases, sampled, end = [], [], True, time.monotonic() + seconds
+    while (began := time.monotonic()) < end:
+        pieces += nested(depth, measure, phase)
+        phases.append((began, time.monotonic(), sampled))
+        own._sampling.close() if sampled else own._sampling.begin()
+        sampled = not sampled
+pathlib.Path(sys.argv[4]).write_text(json.dumps([pieces, phases]))
 """
 
 
 class Phase(NamedTuple):
-    """A time during which py-spy runs or stands still, of CLOCK_MONOTONIC."""
+    """A time during which samples are taken, or none, of CLOCK_MONOTONIC."""
 
     began: float
     ended: float
@@ -76,7 +94,7 @@ def _take_turns(phases: list[Phase], done: threading.Event) -> None:
     try:
         while sampler is not None:
             began = time.monotonic()
-            if done.wait(PHASE_SECONDS):
+            if done.wait(PHASES["pyspy"][0]):
                 break
             phases.append(Phase(began, time.monotonic(), sampled))
             sampled = not sampled
@@ -88,7 +106,9 @@ def _take_turns(phases: list[Phase], done: threading.Event) -> None:
             os.kill(sampler, signal.SIGCONT)
 
 
-def measure(seconds: float, frequency: int) -> tuple[list[Phase], list[list[float]]]:
+def measure(
+    level: str, depth: int, seconds: float, frequency: int
+) -> tuple[list[Phase], list[list[float]]]:
     """Return the phases, and for each piece when it began, how long it took, and its processor time."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -96,30 +116,37 @@ def measure(seconds: float, frequency: int) -> tuple[list[Phase], list[list[floa
         phases: list[Phase] = []
         done = threading.Event()
         turns = threading.Thread(target=_take_turns, args=(phases, done))
-        turns.start()
-        command = [sys.executable, str(folder / "work.py"), str(seconds), str(folder / "told")]
+        if level == "pyspy":
+            turns.start()
+        numbers = map(str, (seconds, depth, PHASES[level][0]))
+        command = [sys.executable, str(folder / "work.py"), *numbers, str(folder / "told")]
         ends = threading.Timer(
             seconds, done.set
         )  # before the program does, or py-spy might not end
         ends.start()
         options = HostOptions(frequency=frequency)
-        record_command(command, folder / "t", {"cpu": "python"}, Selection(host=options))
+        record_command(command, folder / "t", {"cpu": level}, Selection(host=options))
         done.set()
-        turns.join()
-        return phases, json.loads((folder / "told").read_text())
+        pieces, own_phases = json.loads((folder / "told").read_text())
+        if level == "pyspy":
+            turns.join()
+        return phases or [Phase(*phase) for phase in own_phases], pieces
 
 
-def cost(phases: Sequence[Phase], pieces: Sequence[Sequence[float]], of: int) -> list[float]:
-    """Return, of each two neighbouring phases, how much more a piece took with py-spy, as a share.
+def cost(
+    phases: Sequence[Phase], pieces: Sequence[Sequence[float]], of: int, settling: float
+) -> list[float]:
+    """Return, of each two neighbouring phases, how much more a piece took under sampling, as a share.
 
     Args:
         phases: in order, in turn with and without.
         pieces: as `measure` returns them.
         of: which number of a piece.
+        settling: how long the first part of a phase is that does not count, in seconds.
     """
     means = []
     for phase in phases:
-        first, last = phase.began + SETTLING_SECONDS, phase.ended
+        first, last = phase.began + settling, phase.ended
         inside = [
             piece[of] for piece in pieces if first <= piece[0] and piece[0] + piece[1] <= last
         ]
@@ -141,19 +168,17 @@ def _told(shares: Sequence[float]) -> str:
     return f"{statistics.median(shares):+.2%} ({low:+.2%} to {high:+.2%})"
 
 
-def main(seconds: float, frequency: int) -> None:
+def main(level: str, depth: int, seconds: float, frequency: int) -> None:
     """Print the cost by time elapsed and by processor time."""
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    phases, pieces = measure(seconds, frequency)
-    elapsed, processor = cost(phases, pieces, 1), cost(phases, pieces, 2)
+    phases, pieces = measure(level, depth, seconds, frequency)
+    elapsed, processor = (cost(phases, pieces, of, PHASES[level][1]) for of in (1, 2))
     print(
-        f"cpu:python at {frequency} Hz: {_told(elapsed)} time, {_told(processor)} processor time;"
+        f"cpu:{level} at {frequency} Hz, depth {depth}: {_told(elapsed)} time, {_told(processor)} processor time;"
         f" {len(elapsed)} pairs of phases, {len(pieces):,} pieces"
     )
 
 
 if __name__ == "__main__":
-    main(
-        float(sys.argv[1]) if len(sys.argv) > 1 else 60.0,
-        int(sys.argv[2]) if len(sys.argv) > 2 else 99,
-    )
+    words = [*sys.argv[1:], *("python", "3", "60", "99")[len(sys.argv) - 1 :]]
+    main(words[0], int(words[1]), float(words[2]), int(words[3]))

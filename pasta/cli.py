@@ -227,7 +227,7 @@ def _run_command(
     parameters = pairs(settings, "--set")
     chosen, left_out = parse_with(collectors), list[str]()
     if not chosen:
-        chosen, left_out = those_that_work(api.collectors_of(config, parameters), command[0])
+        chosen, left_out = those_that_work(api.collectors_of(config, parameters), command)
     for reason in left_out:
         _complain(f"recorded without what does not work here: {reason}")
     trace = new_folder(config) if out is None else out / "trace"

@@ -126,12 +126,12 @@ collect_options: list[Callable[[Any], Any]] = [
         "--python-frames", is_flag=True,
         help="Let Python (3.12 and newer) tell of its functions, for cpu:fp, cpu:dwarf and what takes root.",
     ),
-    click.option("--native", is_flag=True, help="Let cpu:python tell native frames too."),
+    click.option("--native", is_flag=True, help="Let cpu:pyspy tell native frames too."),
     click.option(
-        "--gil", is_flag=True, help="Let cpu:python tell only threads that hold Python's lock."
+        "--gil", is_flag=True, help="Let cpu:python and cpu:pyspy tell only threads that hold Python's lock."
     ),
     click.option(
-        "--idle-threads", "idle_threads", is_flag=True, help="Let cpu:python tell threads that wait, too."
+        "--idle-threads", "idle_threads", is_flag=True, help="Let cpu:pyspy tell threads that wait, too."
     ),
     click.option(
         "--serialize", is_flag=True,

@@ -54,7 +54,10 @@ _COUNTED = frozenset({"kernel", "metric", "device"})
 _LAUNCHED = frozenset({"kernel", "call", "memory", "touch", "metric", "device"})
 _SAMPLED = frozenset({"sample", "frame"})
 _PERF_COST = "about 1 % of processor time at 99 samples a second"
-_PYSPY_COST = "the program stops for each sample"
+_OWN_COST = "about 0.2 % of processor time at 99 samples a second"
+_PYSPY_COST = (
+    "the program stops for each sample: 3 % of its time at 99 a second, more with deep stacks"
+)
 _CPU_LOSES = "nothing where the program is killed; all of it where pasta is"
 CUPTI, ROCPROFILER = "CUPTI", "ROCprofiler"
 SANITIZER, NSIGHT_COMPUTE = "Compute Sanitizer", "Nsight Compute"
@@ -207,11 +210,12 @@ COLLECTORS: dict[str, Collector] = {
     ),
     "cpu": Collector(
         "cpu",
-        "stacks of what runs on the CPU, by py-spy or perf",
+        "stacks of what runs on the CPU: by Python processes themselves, py-spy or perf",
         {
             "best": Level(_SAMPLED, _PERF_COST, _CPU_LOSES),
             "fp": Level(_SAMPLED, _PERF_COST, _CPU_LOSES),
-            "python": Level(_SAMPLED, _PYSPY_COST, _CPU_LOSES),
+            "python": Level(_SAMPLED, _OWN_COST, "the last 0.02 s"),
+            "pyspy": Level(_SAMPLED, _PYSPY_COST, _CPU_LOSES),
             "dwarf": Level(_SAMPLED, "32 KiB of stack for each sample", _CPU_LOSES),
         },
         outside=True,

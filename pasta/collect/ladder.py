@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pasta.collect.collectors import Chosen, parse_with
 from pasta.collect.companions.options import HostOptions
 from pasta.collect.companions.registry import COMPANIONS, with_levels_chosen
@@ -25,12 +27,12 @@ def named_by_tool(tool: str, collect: str) -> Chosen:
     return parse_with([collect])
 
 
-def those_that_work(chosen: Chosen, program: str) -> tuple[Chosen, list[str]]:
+def those_that_work(chosen: Chosen, command: Sequence[str]) -> tuple[Chosen, list[str]]:
     """Leave out the collectors beside the program that cannot work here, as those that only root may use.
 
     Args:
         chosen: collector -> level, what would serve best.
-        program: what is to be recorded.
+        command: what is to be recorded.
 
     Returns:
         Those that stay, and for each that does not the reason.
@@ -41,7 +43,7 @@ def those_that_work(chosen: Chosen, program: str) -> tuple[Chosen, list[str]]:
     working, reasons = dict(chosen), []
     for name in chosen:
         try:
-            _check(name, chosen, program)
+            _check(name, chosen, command)
         except CollectError as error:
             reasons.append(str(error))
             del working[name]
@@ -50,7 +52,10 @@ def those_that_work(chosen: Chosen, program: str) -> tuple[Chosen, list[str]]:
     return working, reasons
 
 
-def _check(name: str, chosen: Chosen, program: str) -> None:
+def _check(name: str, chosen: Chosen, command: Sequence[str]) -> None:
     if name in COMPANIONS:
-        level = with_levels_chosen({name: chosen[name]}, program)[name]
-        COMPANIONS[name](level, HostOptions()).check()
+        options = HostOptions()
+        level = with_levels_chosen({name: chosen[name]}, command, options)[name]
+        companion = COMPANIONS[name](level, options)
+        if companion is not None:
+            companion.check()

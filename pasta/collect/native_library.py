@@ -1,4 +1,4 @@
-"""The native parts of the CUDA collectors: built with pasta, else compiled at first use and kept."""
+"""The native parts of collectors: built with pasta, else compiled at first use and kept."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ PATCHES = Part(
     "--with cuda.memory",
     {"sanitizer_patching.h": "nvidia-cuda-sanitizer-api"},
 )
-PARTS = (ACTIVITY, MEMORY, PATCHES)
+SAMPLES = Part(
+    "python_samples.cpp", ".so", "the sampler of Python's stacks", "--with cpu:python", {}
+)
+PARTS = (ACTIVITY, MEMORY, PATCHES, SAMPLES)
 
 
 def activity_library() -> str:
@@ -87,6 +90,15 @@ def memory_library() -> str:
         CollectError: it was not built with pasta and cannot be compiled; says what is missing.
     """
     return _found(MEMORY) or _compiled_library(MEMORY)
+
+
+def samples_library() -> str:
+    """Return the library that Python processes load under `--with cpu:python`.
+
+    Raises:
+        CollectError: it was not built with pasta and cannot be compiled; says what is missing.
+    """
+    return _found(SAMPLES) or _compiled_library(SAMPLES)
 
 
 def memory_patches() -> str:
@@ -163,7 +175,7 @@ def _told(part: Part, path: str | None, reason: str) -> str:
 
 
 def _library_arguments(part: Part) -> list[str]:
-    return [*_include(part), "-ldl", "-pthread"]
+    return [*_include(part), "-ldl", "-lrt", "-pthread"]
 
 
 def _include(part: Part) -> list[str]:

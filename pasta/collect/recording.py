@@ -22,6 +22,8 @@ from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
 from pasta.collect.companions.attached import AttachedCompanions
 from pasta.collect.companions.companion import Companion
+from pasta.collect.companions.cpu import own_samples
+from pasta.collect.companions.cpu.rungs import PYTHON
 from pasta.collect.companions.registry import companions_of, with_levels_chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
@@ -125,9 +127,15 @@ class Reception:
         self.receiver = Receiver(self.channel, self.path, self.clock, selection.match)
         self._silence = DeviceSilence()
         self.receiver.listeners.append(self._silence)
+        self._sampled = own_samples.SampledTime()
+        self.receiver.listeners.append(self._sampled)
         self._told_status = 0.0
         self._full = False
         self.warning = ""
+
+    @property
+    def _samples_itself(self) -> bool:
+        return self._chosen.get("cpu") == PYTHON
 
     def clock(self, monotonic_ns: int | None = None) -> int:
         """Return the time in ns since the epoch, on the trace's clock: now, or of another clock's."""
@@ -218,17 +226,25 @@ class Reception:
                 self._append_loss(_OUTLIVED, self.channel.producers)
                 return
 
-    def finish(self, ended: str, first: FirstProcess | None = None) -> None:
+    def finish(
+        self, ended: str, first: FirstProcess | None = None, processor_seconds: float = 0.0
+    ) -> None:
         """Complete the trace.
 
         Args:
             ended: how the program ended.
             first: what is known of the process that was started, if one was.
+            processor_seconds: what the system counted for it, and for the children that it waited for.
         """
         told = {*_OF_DEVICES, *(name for name, each in COLLECTORS.items() if each.outside)}
         if not self.receiver.processes and self._chosen.keys() - told:
             self.warning = _SILENT
             self._append_loss(_SILENT, 1)
+        elif not self.receiver.processes and self._samples_itself:
+            self.warning = own_samples.SILENT
+            self._append_loss(own_samples.SILENT, 1)
+        elif self._samples_itself and not self._selection.host.gil:
+            self._tell_of_unsampled(processor_seconds)
         self._tell_of_devices()
         if first is not None:
             self._append("process", [self._process(first)])
@@ -239,6 +255,10 @@ class Reception:
             self._complete_manifest(ended, ranks)
         except OSError as error:
             self.receiver.failure = self.receiver.failure or f"{self.path}: {error}"
+
+    def _tell_of_unsampled(self, processor_seconds: float) -> None:
+        if lacks := self._sampled.lacks(processor_seconds):
+            self._append_loss(lacks, 1)
 
     def _tell_of_devices(self) -> None:
         """Say it where kernels were asked for and there are none, or not all of them."""
@@ -281,6 +301,8 @@ class Reception:
 
     def _info(self) -> dict[str, Any]:
         beside = {companion.name: companion.settings() for companion in self._companions}
+        if self._samples_itself:
+            beside["cpu"] = own_samples.settings(self._selection.host)
         return {
             "command": self._command,
             "host": socket.gethostname(),
@@ -390,13 +412,15 @@ def record_command(
         TraceError: `out` holds something.
     """
     check_recordable(command, chosen)
-    chosen = with_levels_chosen(chosen, command[0])
+    chosen = with_levels_chosen(chosen, command, selection.host)
     companions = companions_of(chosen, selection.host)
     gated = bool(companions) or hold is not None
     wrapper = wrapper_of(chosen)
     injected = cuda.environment() if "cuda" in chosen else {}
     if "cuda.memory" in chosen:
         injected = cuda_memory.environment()
+    if chosen.get("cpu") == PYTHON:
+        injected = {**injected, **own_samples.environment()}
     if selection.serialize:
         injected = {**injected, **VARIABLES}
     with (
@@ -430,7 +454,7 @@ def record_command(
             reception.receive_rest()
             notes += attached.finish(program.processor_seconds)
             notes += files.add() if files else []
-            reception.finish(str(end), first)
+            reception.finish(str(end), first, program.processor_seconds)
         rows, failure = reception.receiver.rows, reception.receiver.failure
         interrupted = program.interrupted
         return Recorded(reception.path, end, rows, reception.warning, failure, notes, interrupted)

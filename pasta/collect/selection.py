@@ -56,6 +56,8 @@ class Selection:
             "stacks": self.stacks or None,
             "cycle_seconds": self.cycle_seconds,
         }
+        if collector == "cpu":
+            return {"frequency": self.host.frequency, **({"gil": True} if self.host.gil else {})}
         told = {name: value for name, value in options.items() if value is not None}
         return told | self.memory.in_program() if collector == "cuda.memory" else told
 

@@ -25,7 +25,7 @@ def checks() -> Iterator[Check]:
     """Yield how each stands."""
     perf = perf_rung()
     yield program("perf", perf, "samples of cpu:fp and cpu:dwarf, of any program")
-    yield program("py-spy", pyspy_rung(), "samples of cpu:python, of Python's functions")
+    yield program("py-spy", pyspy_rung(), "samples of cpu:pyspy, of Python's functions")
     if not perf.lacks:
         yield kernel_samples(allowed=may_see_kernel())
         yield hardware_counters(there=any(folder.exists() for folder in _COUNTERS))

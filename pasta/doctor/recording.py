@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from pasta.collect.collectors import COLLECTORS
+from pasta.collect.companions.cpu.own_samples import sampler_rung
 from pasta.collect.companions.cpu.rungs import perf_rung, pyspy_rung
 from pasta.collect.ebpf.bpftrace import check_bpftrace
 from pasta.collect.ebpf.offcpu import OffCpu
@@ -19,6 +20,12 @@ from pasta.doctor.check import Check, Status
 from pasta.doctor.facts import Facts
 from pasta.errors import CollectError
 
+_LOSES_OF_CPU = {
+    "python": "Python's functions alone, of CPython 3.11 to 3.13",
+    "pyspy": "stops the program for each sample",
+    "fp": "no names of Python's functions",
+    "dwarf": "nor here",
+}
 _STATES = {
     "built": "is built with pasta",
     "compiled": "is compiled",
@@ -94,14 +101,18 @@ def _nvml(facts: Facts) -> Check:
 
 
 def _cpu() -> Check:
-    rungs = {"python": pyspy_rung(), "fp": perf_rung()}
+    rungs = {"python": sampler_rung(), "pyspy": pyspy_rung(), "fp": perf_rung()}
     found = [name for name, rung in rungs.items() if not rung.lacks]
     if not found:
-        return Check(Status.MISSING, "cpu", "neither py-spy nor perf works, see above")
+        return Check(
+            Status.MISSING, "cpu", "no level works: no compiler, py-spy or perf, see above"
+        )
     levels = [*found, *(["dwarf"] if "fp" in found else [])]
-    status = Status.OK if len(found) == len(rungs) else Status.LIMITED
-    advice = "" if status is Status.OK else "one of py-spy and perf does not work, see above"
-    return Check(status, "cpu", f"levels {', '.join(levels)}", advice)
+    told = ", ".join(f"{level} ({_LOSES_OF_CPU[level]})" for level in levels)
+    lacks = [
+        f"{name} lacks: {rung.lacks}; {rung.advice}" for name, rung in rungs.items() if rung.lacks
+    ]
+    return Check(Status.LIMITED if lacks else Status.OK, "cpu", f"levels {told}", "; ".join(lacks))
 
 
 def _ebpf(name: str) -> Check:

@@ -16,7 +16,7 @@ def unprivileged(monkeypatch):
 @pytest.mark.usefixtures("unprivileged")
 def test_what_only_root_may_do_is_left_out_with_the_reason():
     working, reasons = those_that_work(
-        {"torch": "operators", "offcpu": "user", "processes": "tree"}, "python"
+        {"torch": "operators", "offcpu": "user", "processes": "tree"}, ["python"]
     )
     assert working == {"torch": "operators"}
     assert reasons == [
@@ -28,4 +28,4 @@ def test_what_only_root_may_do_is_left_out_with_the_reason():
 @pytest.mark.usefixtures("unprivileged")
 def test_where_nothing_works_the_first_reason_is_the_error():
     with pytest.raises(CollectError, match="--with offcpu: bpftrace works for root only"):
-        those_that_work({"offcpu": "user", "processes": "tree"}, "python")
+        those_that_work({"offcpu": "user", "processes": "tree"}, ["python"])

@@ -54,16 +54,21 @@ WORKS, LACKS = Rung("/bin/x"), Rung("", "no x", "install x")
 
 
 @pytest.mark.parametrize(
-    ("pyspy", "perf", "status", "found"),
+    ("rungs", "status", "levels"),
     [
-        (WORKS, WORKS, Status.OK, "levels python, fp, dwarf"),
-        (WORKS, LACKS, Status.LIMITED, "levels python"),
-        (LACKS, WORKS, Status.LIMITED, "levels fp, dwarf"),
-        (LACKS, LACKS, Status.MISSING, "neither py-spy nor perf works, see above"),
+        ((WORKS, WORKS, WORKS), Status.OK, ["python (", "pyspy (", "fp (", "dwarf ("]),
+        ((WORKS, LACKS, WORKS), Status.LIMITED, ["python (", "fp (", "dwarf ("]),
+        ((LACKS, WORKS, LACKS), Status.LIMITED, ["pyspy ("]),
+        ((LACKS, LACKS, LACKS), Status.MISSING, []),
     ],
 )
-def test_the_levels_of_cpu(monkeypatch, pyspy, perf, status, found):
+def test_the_levels_of_cpu_and_what_they_lose(monkeypatch, rungs, status, levels):
+    own, pyspy, perf = rungs
+    monkeypatch.setattr(recording, "sampler_rung", lambda: own)
     monkeypatch.setattr(recording, "pyspy_rung", lambda: pyspy)
     monkeypatch.setattr(recording, "perf_rung", lambda: perf)
     check = recording._cpu()
-    assert (check.status, check.found) == (status, found)
+    assert check.status is status
+    every = ["python (", "pyspy (", "fp (", "dwarf ("]
+    assert [level for level in every if level in check.found] == levels
+    assert ("no x; install x" in check.advice) is (status is Status.LIMITED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pasta.collect.collectors import Chosen
 from pasta.collect.companions.companion import Companion
@@ -12,16 +12,16 @@ from pasta.collect.ebpf.offcpu import OffCpu
 from pasta.collect.ebpf.probes import Probes
 from pasta.collect.ebpf.processes import Processes
 
-COMPANIONS: dict[str, Callable[[str, HostOptions], Companion]] = {
+COMPANIONS: dict[str, Callable[[str, HostOptions], Companion | None]] = {
     "cpu": choice.sampling,
     OffCpu.name: OffCpu,
     Processes.name: Processes,
     Probes.name: Probes,
 }
-"""Collector -> what makes its companion of a level and options."""
+"""Collector -> what makes its companion of a level and options; levels of `cpu` may need none."""
 
 
-def with_levels_chosen(chosen: Chosen, program: str) -> Chosen:
+def with_levels_chosen(chosen: Chosen, command: Sequence[str], options: HostOptions) -> Chosen:
     """Return collectors with the levels that are best here, where that was left to pasta.
 
     Raises:
@@ -29,7 +29,7 @@ def with_levels_chosen(chosen: Chosen, program: str) -> Chosen:
     """
     if chosen.get("cpu") != choice.BEST:
         return chosen
-    return {**chosen, "cpu": choice.best_level(program)}
+    return {**chosen, "cpu": choice.best_level(command, options)}
 
 
 def companions_of(chosen: Chosen, options: HostOptions) -> list[Companion]:
@@ -41,6 +41,7 @@ def companions_of(chosen: Chosen, options: HostOptions) -> list[Companion]:
     found = [
         COMPANIONS[name](level, options) for name, level in chosen.items() if name in COMPANIONS
     ]
-    for companion in found:
+    companions = [companion for companion in found if companion is not None]
+    for companion in companions:
         companion.check()
-    return found
+    return companions

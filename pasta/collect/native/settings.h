@@ -39,6 +39,17 @@ inline void append_utf8(std::string &text, uint32_t code) {
     else text += static_cast<char>(0xF0 | code >> 18), tail(12), tail(6), tail(0);
 }
 
+/* The UTF-8 of so many characters of `width` bytes each. */
+inline std::string utf8_of(const char *characters, uint8_t width, size_t count) {
+    std::string text;
+    for (size_t index = 0; index < count; ++index) {
+        uint32_t code = 0;
+        memcpy(&code, characters + index * width, width);
+        append_utf8(text, code);
+    }
+    return text;
+}
+
 /* The string of JSON that begins at `at`, behind its quote, with its escapes undone. */
 inline std::string json_unescaped(const std::string &json, size_t at) {
     static const std::string escapes = "nrtbf", meant = "\n\r\t\b\f";

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pasta.collect.companions.companion import Companion
+from pasta.collect.companions.cpu.own_samples import python_of, sampler_rung, samples_itself
 from pasta.collect.companions.cpu.perf import PerfSampling
 from pasta.collect.companions.cpu.pyspy import PySpySampling
 from pasta.collect.companions.cpu.rungs import (
     FRAME_POINTERS,
+    PYSPY,
     PYTHON,
     perf_rung,
     pyspy_rung,
-    runs_python,
 )
 from pasta.collect.companions.options import HostOptions
 from pasta.errors import CollectError
@@ -18,24 +21,31 @@ from pasta.errors import CollectError
 BEST = "best"
 
 
-def best_level(program: str) -> str:
-    """Return the level that shows most of a program on this machine.
+def best_level(command: Sequence[str], options: HostOptions) -> str:
+    """Return the level that shows most of a command on this machine, at the least cost.
 
-    Of a Python program these are its own functions, by py-spy; of any other, samples of perf.
+    Of a Python these are its own functions: it samples itself where it can and no more is asked for, else
+    py-spy does. Of any other program they are samples of perf.
 
     Raises:
         CollectError: none works, with what to do about it.
     """
-    python, perf = pyspy_rung(), perf_rung()
-    if not python.lacks and (perf.lacks or runs_python(program)):
+    python = bool(python_of(command))
+    only_python = not (options.native or options.idle or options.events)
+    if python and only_python and not sampler_rung().lacks and samples_itself(command):
         return PYTHON
+    pyspy, perf = pyspy_rung(), perf_rung()
+    if not pyspy.lacks and (perf.lacks or (python and not options.events)):
+        return PYSPY
     if not perf.lacks:
         return FRAME_POINTERS
     raise CollectError(
-        f"--with cpu: {perf.lacks}, and {python.lacks}; {perf.advice}, or {python.advice}"
+        f"--with cpu: {perf.lacks}, and {pyspy.lacks}; {perf.advice}, or {pyspy.advice}"
     )
 
 
-def sampling(level: str, options: HostOptions) -> Companion:
-    """Return the companion of a level."""
-    return PySpySampling(level, options) if level == PYTHON else PerfSampling(level, options)
+def sampling(level: str, options: HostOptions) -> Companion | None:
+    """Return the companion of a level; `None`: it needs none."""
+    if level == PYTHON:
+        return None
+    return PySpySampling(level, options) if level == PYSPY else PerfSampling(level, options)

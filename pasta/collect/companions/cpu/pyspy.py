@@ -1,4 +1,4 @@
-"""The level `python` of the collector `cpu`: py-spy beside the program."""
+"""The level `pyspy` of the collector `cpu`: py-spy beside the program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pasta.collect import gate
 from pasta.collect.companions.companion import Companion, Watch
 from pasta.collect.companions.cpu import pyspy_watch
 from pasta.collect.companions.cpu.pyspy_stacks import PySpyStacks
-from pasta.collect.companions.cpu.rungs import PYTHON, misses, pyspy_rung
+from pasta.collect.companions.cpu.rungs import PYSPY, misses, pyspy_rung
 from pasta.collect.companions.options import HostOptions
 from pasta.errors import CollectError
 
@@ -49,7 +49,7 @@ class PySpySampling(Companion):
         """
         rung = pyspy_rung()
         if rung.lacks:
-            raise CollectError(f"--with cpu:{PYTHON}: {rung.lacks}; {rung.advice}")
+            raise CollectError(f"--with cpu:{PYSPY}: {rung.lacks}; {rung.advice}")
         self._pyspy = rung.path
 
     def settings(self) -> Mapping[str, Any]:
@@ -59,7 +59,7 @@ class PySpySampling(Companion):
             "native": self.options.native,
             "gil": self.options.gil,
             "idle": self.options.idle,
-            "misses": misses(PYTHON, kernel=False),
+            "misses": misses(PYSPY, kernel=False),
         }
 
     def command(self, watch: Watch) -> Sequence[str]:

@@ -7,11 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PYTHON, FRAME_POINTERS, DWARF = "python", "fp", "dwarf"
+PYTHON, PYSPY, FRAME_POINTERS, DWARF = "python", "pyspy", "fp", "dwarf"
 
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
@@ -121,6 +120,12 @@ def misses(level: str, *, kernel: bool) -> list[str]:
     )
     return {
         PYTHON: [
+            "native code: it counts as the function of Python that called it",
+            "threads that run no Python, or live for less than 0.02 s; a thread's first 0.02 s",
+            "Pythons other than CPython 3.11 to 3.13, and those under python -I, -E or -S",
+            "programs that are no Python",
+        ],
+        PYSPY: [
             "when a sample was taken: py-spy tells sums for the whole run",
             "the first tenths of a second of each Python, until py-spy has found it",
             "programs that are no Python",
@@ -137,21 +142,6 @@ def misses(level: str, *, kernel: bool) -> list[str]:
             "functions of Python, unless --python-frames (Python 3.13 and newer)",
         ],
     }[level]
-
-
-def runs_python(command: str, search: Mapping[str, str] | None = None) -> bool:
-    """Tell whether a program is a Python, or a script of one, as far as its name and first line say."""
-    path = shutil.which(command, path=(search or os.environ).get("PATH"))
-    if path is None:
-        return False
-    if re.match(r"(python|pypy)[\d.]*\Z", Path(path).name):
-        return True
-    try:
-        with Path(path).open("rb") as file:
-            first = file.readline(256)
-    except OSError:
-        return False
-    return first.startswith(b"#!") and b"python" in first
 
 
 def _text(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Run by every Python process of a recorded command, first of all: it is put on PYTHONPATH.
 
 It costs a process that imports neither torch nor pasta nothing but a look at the names of its
-imports. It takes its folder off the path again and runs the `sitecustomize` that it stands before.
+imports, unless its stacks are to be sampled. It takes its folder off the path again and runs the `sitecustomize` that it stands before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Watcher:
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         """Find nothing but the modules that are watched, as others would, and wrap their loader."""
-        begin = _load_target() if name in _WATCHED else None
+        begin = _load_target("begin") if name in _WATCHED else None
         if begin is None:
             return None
         begin.begin()
@@ -50,8 +50,8 @@ def _tell_after(loader: Any, name: str, tell: Any) -> None:
     loader.exec_module = execute_and_tell
 
 
-def _load_target() -> Any:
-    """Load the folder above as `pasta_target`, also where this Python has no pasta; `None`: fails."""
+def _load_target(module: str) -> Any:
+    """Load a module of the folder above, `pasta_target`, also where this Python has no pasta; `None`: fails."""
     import importlib
     import importlib.util
 
@@ -64,9 +64,15 @@ def _load_target() -> Any:
                 submodule_search_locations=[folder],
             )
             sys.modules["pasta_target"] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-        return importlib.import_module("pasta_target.begin")
+        return importlib.import_module(f"pasta_target.{module}")
     except Exception:  # noqa: BLE001 - whatever it is, the program must go on
         return None
+
+
+def _begin_sampling() -> None:
+    sampling = _load_target("sampling")
+    if sampling is not None:
+        sampling.begin()
 
 
 def _run_next() -> None:
@@ -84,7 +90,7 @@ def _run_next() -> None:
 
 def _forget_environment() -> None:
     """Keep from this process's children what has no meaning any more: the channel is gone."""
-    for name in ("PASTA_CHANNEL", "PASTA_COLLECT"):
+    for name in ("PASTA_CHANNEL", "PASTA_COLLECT", "PASTA_SAMPLER"):
         os.environ.pop(name, None)
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     rest = os.pathsep.join(place for place in places if place != _HERE)
@@ -97,6 +103,8 @@ def _forget_environment() -> None:
 try:
     if os.path.isdir(os.environ.get("PASTA_CHANNEL", "")):
         sys.meta_path.insert(0, _Watcher)
+        if "PASTA_SAMPLER" in os.environ:
+            _begin_sampling()
     else:
         _forget_environment()
 finally:

@@ -40,7 +40,7 @@ def python(source: str) -> list[str]:
 
 
 def test_time_is_where_the_program_spends_it(tmp_path):
-    done, trace = sampled(python("work(2)"), tmp_path / "t", "best", frequency=FREQUENCY)
+    done, trace = sampled(python("work(2)"), tmp_path / "t", "pyspy", frequency=FREQUENCY)
     assert done.exit_code == 0
     assert_split(trace, 1e9 / FREQUENCY, slack=0.03)
     assert set(table(trace, "frame")["language"]) == {"python"}
@@ -54,7 +54,7 @@ def test_children_of_a_program_that_is_no_python_are_seen(tmp_path):
         "-c",
         f"{shlex.join(python('work(2)'))}; {shlex.join(python('heavy(2)'))}; true",
     ]
-    _, trace = sampled(command, tmp_path / "t", "python", frequency=FREQUENCY)
+    _, trace = sampled(command, tmp_path / "t", "pyspy", frequency=FREQUENCY)
     assert table(trace, "sample")["pid"].n_unique() == 2
     shell = table(trace, "process").filter(pl.col("exit_code") == 0)["pid"][0]
     assert set(table(trace, "process")["parent_pid"]) > {shell}
@@ -63,7 +63,7 @@ def test_children_of_a_program_that_is_no_python_are_seen(tmp_path):
 
 def test_native_frames_are_joined_with_those_of_python(tmp_path):
     source = "import zlib; data = bytes(10_000_000)\nfor _ in range(100): zlib.compress(data, 9)"
-    _, trace = sampled(python(source), tmp_path / "t", "python", frequency=50, native=True)
+    _, trace = sampled(python(source), tmp_path / "t", "pyspy", frequency=50, native=True)
     frames = table(trace, "frame")
     python_ones = frames.filter(pl.col("language") == "python")
     native = frames.filter(pl.col("library") != "")
@@ -82,7 +82,7 @@ others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(4)]
 heavy(1)
 for other in others: other.kill(); other.wait()
 """
-    _, trace = sampled(python(source), tmp_path / "t", "python", frequency=50)
+    _, trace = sampled(python(source), tmp_path / "t", "pyspy", frequency=50)
     assert any("waited for a CPU" in reason for reason in losses(trace))
 
 
@@ -94,14 +94,14 @@ def waits():
 thread = threading.Thread(target=waits, name="waiter"); thread.start()
 work(2); thread.join()
 """
-    _, without = sampled(python(source), tmp_path / "a", "python", frequency=50)
-    _, trace = sampled(python(source), tmp_path / "b", "python", frequency=50, idle=True)
+    _, without = sampled(python(source), tmp_path / "a", "pyspy", frequency=50)
+    _, trace = sampled(python(source), tmp_path / "b", "pyspy", frequency=50, idle=True)
     assert weight_of(trace, "waits") > weight_of(without, "waits")
     assert "waiter" in table(trace, "thread")["name"].to_list()
 
 
 def test_a_command_without_a_python_is_told(tmp_path):
-    done, trace = sampled(["sleep", "0.1"], tmp_path / "t", "python")
+    done, trace = sampled(["sleep", "0.1"], tmp_path / "t", "pyspy")
     assert str(done.end) == "exit 0"
     reason = "no Python process was found: nothing was sampled"
     assert list(losses(trace)) == [reason]
@@ -110,13 +110,13 @@ def test_a_command_without_a_python_is_told(tmp_path):
 
 def test_events_are_for_perf(tmp_path):
     with pytest.raises(CollectError, match="goes with perf"):
-        sampled(["true"], tmp_path / "t", "python", events=("cycles",))
+        sampled(["true"], tmp_path / "t", "pyspy", events=("cycles",))
 
 
 def test_py_spy_ends_with_pasta_and_the_program_goes_on(tmp_path):
     begun = tmp_path / "begun"
     source = "import pathlib; heavy(1); pathlib.Path('begun').touch(); heavy(60)"
-    collect = [sys.executable, "-m", "pasta", "collect", "--with", "cpu:python", "-o", "t", "--"]
+    collect = [sys.executable, "-m", "pasta", "collect", "--with", "cpu:pyspy", "-o", "t", "--"]
     pasta = subprocess.Popen(
         [*collect, *python(source)],
         cwd=tmp_path,

@@ -8,6 +8,7 @@ import pytest
 
 from pasta.collect.companions.cpu import choice, rungs
 from pasta.collect.companions.cpu.rungs import Rung
+from pasta.collect.companions.options import HostOptions
 from pasta.errors import CollectError
 
 PERFMON, ADMIN, OTHER = 1 << 38, 1 << 21, 1 << 5
@@ -34,42 +35,38 @@ def test_capabilities_are_read_from_the_status():
     assert rungs.capabilities("Name:\tx\n") == 0
 
 
-def test_a_python_is_known_by_its_name_or_first_line(tmp_path):
-    script, shell = tmp_path / "train", tmp_path / "run"
-    script.write_text("#!/usr/bin/env python3\n")
-    shell.write_text("#!/bin/sh\n# python\n")
-    for file in (script, shell):
-        file.chmod(0o755)
-    assert rungs.runs_python(sys.executable)
-    assert rungs.runs_python(str(script))
-    assert not rungs.runs_python(str(shell))
-    assert not rungs.runs_python("sh")
-    assert not rungs.runs_python("no-such-program")
-
-
 WORKS, LACKS = Rung("/bin/x"), Rung("", "no x on PATH", "install x")
+PLAIN, NATIVE, EVENT = HostOptions(), HostOptions(native=True), HostOptions(events=("cycles",))
+SCRIPT = [sys.executable, "x.py"]
 
 
 @pytest.mark.parametrize(
-    ("pyspy", "perf", "program", "level"),
+    ("rungs_here", "command", "options", "level"),
     [
-        (WORKS, WORKS, sys.executable, "python"),
-        (WORKS, WORKS, "sh", "fp"),
-        (LACKS, WORKS, sys.executable, "fp"),
-        (WORKS, LACKS, "sh", "python"),
+        ((WORKS, WORKS, WORKS), SCRIPT, PLAIN, "python"),
+        ((WORKS, LACKS, LACKS), SCRIPT, PLAIN, "python"),
+        ((WORKS, WORKS, WORKS), SCRIPT, NATIVE, "pyspy"),
+        ((WORKS, WORKS, WORKS), SCRIPT, EVENT, "fp"),
+        ((WORKS, WORKS, WORKS), [sys.executable, "-I", "x.py"], PLAIN, "pyspy"),
+        ((LACKS, WORKS, WORKS), SCRIPT, PLAIN, "pyspy"),
+        ((WORKS, WORKS, WORKS), ["sh"], PLAIN, "fp"),
+        ((LACKS, LACKS, WORKS), SCRIPT, PLAIN, "fp"),
+        ((WORKS, WORKS, LACKS), ["sh"], PLAIN, "pyspy"),
     ],
 )
-def test_the_best_rung_is_chosen(monkeypatch, pyspy, perf, program, level):
+def test_the_best_rung_is_chosen(monkeypatch, rungs_here, command, options, level):
+    own, pyspy, perf = rungs_here
+    monkeypatch.setattr(choice, "sampler_rung", lambda: own)
     monkeypatch.setattr(choice, "pyspy_rung", lambda: pyspy)
     monkeypatch.setattr(choice, "perf_rung", lambda: perf)
-    assert choice.best_level(program) == level
+    assert choice.best_level(command, options) == level
 
 
 def test_where_nothing_works_it_is_said_what_to_do(monkeypatch):
     monkeypatch.setattr(choice, "pyspy_rung", lambda: LACKS)
     monkeypatch.setattr(choice, "perf_rung", lambda: Rung("", "no perf", "install perf"))
     with pytest.raises(CollectError, match="no perf, and no x on PATH; install perf, or install x"):
-        choice.best_level("sh")
+        choice.best_level(["sh"], PLAIN)
 
 
 def test_an_absent_tool_is_told(monkeypatch, tmp_path):
@@ -79,7 +76,7 @@ def test_an_absent_tool_is_told(monkeypatch, tmp_path):
     assert rungs.pyspy_rung().advice == "pip install py-spy"
 
 
-@pytest.mark.parametrize("level", ["python", "fp", "dwarf"])
+@pytest.mark.parametrize("level", ["python", "pyspy", "fp", "dwarf"])
 def test_a_lower_rung_says_what_it_misses(level):
     everything = rungs.misses(level, kernel=True)
     assert everything

@@ -96,6 +96,6 @@ def test_py_spy_sees_functions_of_python(as_nobody, open_folder):
     if lacks:
         pytest.skip(lacks)
     command = [as_nobody.python, "-c", SPLIT_PY + "work(2)"]
-    trace, _ = collected(as_nobody, open_folder, "python", command)
+    trace, _ = collected(as_nobody, open_folder, "pyspy", command)
     assert_split(trace, 1e9 / 499, slack=0.03)
     assert set(table(trace, "frame")["language"]) == {"python"}

@@ -1,0 +1,251 @@
+/* The Python stack of the calling thread, read where CPython keeps it: without its lock, at any moment, as in
+ * a signal's handler.
+ *
+ * Only the thread itself changes its frames, so that they stand still while its handler reads them. It may
+ * have been interrupted while it took one off, whose memory is given back already: the kernel
+ * copies memory for us, and tells where there is none. Nothing is allocated and nobody is waited for. */
+#ifndef PASTA_PYTHON_FRAMES_H
+#define PASTA_PYTHON_FRAMES_H
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+
+namespace pasta {
+
+/* Where things lie in the structures of a version of CPython (its internal headers), in bytes. */
+struct PythonLayout {
+    int version;                          /* 100 times the major number, and the minor one */
+    int chain;                            /* in a thread's state: what points to the innermost frame; -1: the state does */
+    int innermost;                        /* in that */
+    int code, caller, instruction, owner; /* in a frame */
+    int first_line, instructions;         /* in a code object */
+    int ascii, wide;                      /* in a text: where its characters begin */
+};
+inline constexpr PythonLayout PYTHON_LAYOUTS[] = {
+    {311, 56, 8, 32, 48, 56, 69, 72, 184, 48, 72},
+    {312, 56, 0, 0, 8, 56, 70, 68, 192, 40, 56},
+    {313, -1, 72, 0, 8, 56, 70, 68, 200, 40, 56},
+};
+
+/* Null: the version is not known. */
+inline const PythonLayout *python_layout(int version) {
+    for (const PythonLayout &layout : PYTHON_LAYOUTS)
+        if (layout.version == version) return &layout;
+    return nullptr;
+}
+
+/* Memory of this process that may be gone. What was read last is kept, so forget it before it can be old.
+ * It is too large for the stack of a handler. */
+class OwnMemory {
+  public:
+    void forget() {
+        length = 0;
+        pid = getpid();
+    }
+
+    bool copy(void *to, uintptr_t at, size_t bytes) {
+        bool here = at >= from && at + bytes <= from + length;
+        if (!here && !load(at, bytes)) return false;
+        memcpy(to, window + (at - from), bytes);
+        return true;
+    }
+
+    template <class Value> bool get(Value &value, uintptr_t at) { return copy(&value, at, sizeof(value)); }
+
+    /* Copy what may be larger than what is kept. */
+    bool copy_all(char *to, uintptr_t at, size_t bytes) {
+        for (size_t done = 0, some; done < bytes; done += some) {
+            some = bytes - done < PAGE ? bytes - done : PAGE;
+            if (!copy(to + done, at + done, some)) return false;
+        }
+        return true;
+    }
+
+    /* Copy as many pieces of equal size. */
+    bool gather(char *to, const uintptr_t *pieces, size_t count, size_t bytes) {
+        if (!count || count > std::size(there)) return false;
+        for (size_t index = 0; index < count; ++index) there[index] = {reinterpret_cast<void *>(pieces[index]), bytes};
+        iovec here{to, count * bytes};
+        return process_vm_readv(pid, &here, 1, there, count, 0) == static_cast<ssize_t>(count * bytes);
+    }
+
+  private:
+    static constexpr uintptr_t PAGE = 4096; /* pages may be larger, which does no harm */
+    pid_t pid = 0;
+    uintptr_t from = 0;
+    size_t length = 0;
+    char window[2 * PAGE];
+    iovec there[256];
+
+    bool load(uintptr_t at, size_t bytes) {
+        from = at & ~(PAGE - 1);
+        size_t wanted = ((at + bytes + PAGE - 1) & ~(PAGE - 1)) - from;
+        if (wanted > sizeof(window)) return false;
+        iovec here{window, wanted}, whole{reinterpret_cast<void *>(from), wanted};
+        ssize_t got = process_vm_readv(pid, &here, 1, &whole, 1, 0);
+        length = got > 0 ? static_cast<size_t>(got) : 0;
+        return at + bytes <= from + length;
+    }
+};
+
+/* A place in a Python program, in addresses that hold for as long as its code object lives. */
+struct PythonPlace {
+    uintptr_t code, file, name, lines;
+    int32_t first_line, offset; /* of the instruction, in bytes; negative: the first is not reached */
+};
+
+/* For one thread at a time. */
+class PythonFrames {
+  public:
+    static constexpr size_t DEEPEST = 256;
+
+    size_t depth = 0;
+    bool cut = false;            /* there are more frames */
+    PythonPlace places[DEEPEST]; /* innermost first */
+    OwnMemory memory;
+
+    void know(const PythonLayout &of, const void *type_of_code) {
+        layout = of;
+        code_type = reinterpret_cast<uintptr_t>(type_of_code);
+    }
+
+    /* Walk the stack of the calling thread, whose state lies at `state`; false: it could not be read.
+     * `checked`: it has been seen that the layout is right, so that what lives as long as the thread can be read as it is. */
+    bool walk(uintptr_t state, bool checked) {
+        memory.forget();
+        depth = 0;
+        uintptr_t holder = state, frame = 0;
+        auto follow = [&](uintptr_t &pointer, uintptr_t at) {
+            if (!checked) return memory.get(pointer, at);
+            memcpy(&pointer, reinterpret_cast<void *>(at), sizeof(pointer));
+            return true;
+        };
+        if (layout.chain >= 0 && !follow(holder, state + layout.chain)) return false;
+        if (!follow(frame, holder + layout.innermost)) return false;
+        while (frame && depth < DEEPEST) {
+            char read[FRAME_BYTES];
+            if (!memory.copy(read, frame, sizeof(read))) return false;
+            if (read[layout.owner] != OF_THE_INTERPRETER) {
+                codes[depth] = word(read, layout.code) + CODE_FROM;
+                instructions[depth++] = word(read, layout.instruction);
+            }
+            frame = word(read, layout.caller);
+        }
+        cut = frame != 0;
+        return look_up_codes();
+    }
+
+    /* The line of a place; 0: it has none. False: it could not be read. */
+    bool line_of(const PythonPlace &place, int32_t &line) {
+        line = place.first_line;
+        uint64_t size;
+        if (place.offset < 0) return true;
+        if (!memory.get(size, place.lines + SIZE_AT)) return false;
+        Lines read{memory, place.lines + BYTES_AT, place.lines + BYTES_AT + size};
+        for (int32_t end = 0; read.at < read.end && !read.failed;) {
+            bool has_line = read.next(line, end);
+            if (place.offset < end) {
+                if (!has_line) line = 0;
+                return !read.failed;
+            }
+        }
+        line = 0;
+        return !read.failed;
+    }
+
+    /* Where the characters of a text lie, how many bytes each has, and how many there are. */
+    bool text_at(uintptr_t text, uintptr_t &characters, uint8_t &width, uint64_t &count) {
+        uint32_t state;
+        if (!memory.get(count, text + SIZE_AT) || !memory.get(state, text + STATE_AT)) return false;
+        width = state >> 2 & 7;
+        characters = text + (state >> 6 & 1 ? layout.ascii : layout.wide);
+        return (width == 1 || width == 2 || width == 4) && count <= MOST_CHARACTERS;
+    }
+
+  private:
+    static constexpr size_t FRAME_BYTES = 72;
+    static constexpr char OF_THE_INTERPRETER = 3; /* the owner of frames that stand for no Python */
+    static constexpr uintptr_t CODE_FROM = 8;     /* what is read of a code object: from its type on, with its lines */
+    static constexpr size_t CODE_BYTES = 136, FILE_AT = 112, NAME_AT = 128, LINES_AT = 136;
+    static constexpr uintptr_t SIZE_AT = 16, BYTES_AT = 32, STATE_AT = 32;
+    static constexpr uint64_t MOST_CHARACTERS = 4096;
+
+    PythonLayout layout{};
+    uintptr_t code_type = 0, codes[DEEPEST], instructions[DEEPEST];
+    char read_codes[DEEPEST * CODE_BYTES];
+
+    static uintptr_t word(const char *from, size_t at) {
+        uintptr_t value;
+        memcpy(&value, from + at, sizeof(value));
+        return value;
+    }
+
+    bool look_up_codes() {
+        if (!depth) return true;
+        if (!memory.gather(read_codes, codes, depth, CODE_BYTES)) return false;
+        for (size_t index = 0; index < depth; ++index) {
+            const char *read = read_codes + index * CODE_BYTES;
+            if (word(read, 0) != code_type) return false;
+            PythonPlace &place = places[index];
+            place = {codes[index] - CODE_FROM, word(read, FILE_AT - CODE_FROM), word(read, NAME_AT - CODE_FROM),
+                     word(read, LINES_AT - CODE_FROM), 0, 0};
+            memcpy(&place.first_line, read + layout.first_line - CODE_FROM, sizeof(place.first_line));
+            place.offset = static_cast<int32_t>(static_cast<intptr_t>(instructions[index] - place.code) - layout.instructions);
+        }
+        return true;
+    }
+
+    /* The table of locations, of which each entry stands for some instructions (CPython's Objects/locations.md). */
+    struct Lines {
+        OwnMemory &memory;
+        uintptr_t at, end;
+        bool failed = false;
+
+        /* Go on to the next entry: change `line`, and `instructions_end`; tell whether it has a line. */
+        bool next(int32_t &line, int32_t &instructions_end) {
+            uint8_t head = byte(), kind = head >> 3 & 15;
+            instructions_end += 2 * ((head & 7) + 1);
+            if (kind == 15) return false;
+            if (kind == 14) {
+                line += signed_number();
+                for (int column = 0; column < 3; ++column) number();
+            } else if (kind == 13) {
+                line += signed_number();
+            } else if (kind >= 10) {
+                line += kind - 10;
+                at += 2;
+            } else {
+                at += 1;
+            }
+            return true;
+        }
+
+        uint8_t byte() {
+            uint8_t value = 0;
+            failed = failed || !memory.get(value, at++);
+            return value;
+        }
+
+        uint32_t number() {
+            uint8_t read = byte();
+            uint32_t value = read & 63;
+            for (uint32_t shift = 6; read & 64 && shift < 32; shift += 6) value |= ((read = byte()) & 63u) << shift;
+            return value;
+        }
+
+        int32_t signed_number() {
+            uint32_t value = number();
+            auto size = static_cast<int32_t>(value >> 1);
+            return value & 1 ? -size : size;
+        }
+    };
+};
+
+} // namespace pasta
+
+#endif

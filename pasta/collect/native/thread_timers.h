@@ -1,0 +1,99 @@
+/* A timer for each thread of this process, which runs while the thread is on a CPU and interrupts it. */
+#ifndef PASTA_THREAD_TIMERS_H
+#define PASTA_THREAD_TIMERS_H
+
+#include "pasta_channel.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <unordered_map>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+namespace pasta {
+
+/* For one thread, which has no timer itself. A process that was forked has none of its parent's
+ * timers, and one that runs another program none of its own: the kernel ends them. */
+class ThreadTimers {
+  public:
+    /* `mark`: what the handler finds in `si_value`. */
+    ThreadTimers(int signal_number, int64_t every_ns, void *mark) : number(signal_number), period(every_ns), value(mark) {}
+    ~ThreadTimers() {
+        for (auto &[tid, timer] : timers) timer_delete(timer.id);
+    }
+    ThreadTimers(const ThreadTimers &) = delete;
+
+    uint64_t refused = 0; /* threads that could not be given one */
+
+    /* Give one to each new thread, and take away those of threads that are gone. That of a thread which
+     * began after the first call runs from the thread's beginning: its first signal stands for
+     * all that was missed (`si_overrun`). */
+    void follow() {
+        DIR *folder = opendir("/proc/self/task");
+        if (!folder) return;
+        ++round;
+        while (dirent *entry = readdir(folder))
+            if (auto tid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)); tid > 0 && tid != own) meet(tid);
+        closedir(folder);
+        std::erase_if(timers, [&](auto &each) { return each.second.round != round && (timer_delete(each.second.id), true); });
+    }
+
+  private:
+    struct Timer {
+        timer_t id;
+        uint64_t round; /* when its thread was seen last */
+    };
+    const int number;
+    const int64_t period;
+    void *const value;
+    const pid_t own = static_cast<pid_t>(syscall(SYS_gettid));
+    std::unordered_map<pid_t, Timer> timers;
+    std::unordered_map<pid_t, bool> without;
+    uint64_t round = 0;
+    std::minstd_rand chance{static_cast<uint32_t>(pasta_clock(CLOCK_MONOTONIC))};
+
+    void meet(pid_t tid) {
+        if (auto known = timers.find(tid); known != timers.end()) {
+            known->second.round = round;
+            return;
+        }
+        if (without.contains(tid)) return;
+        timer_t timer;
+        if (start(tid, timer)) timers[tid] = {timer, round};
+        else if (without.emplace(tid, true).second) ++refused;
+    }
+
+    bool start(pid_t tid, timer_t &timer) {
+        sigevent event{};
+        event.sigev_notify = SIGEV_THREAD_ID;
+        event.sigev_signo = number;
+        event.sigev_value.sival_ptr = value;
+        event.sigev_notify_thread_id = tid;
+        if (timer_create(clock_of(tid), &event, &timer)) return errno == EINVAL || errno == ESRCH; /* it has ended */
+        int64_t first = 1 + static_cast<int64_t>(chance()) % period; /* no beat with what the program does */
+        itimerspec times{time_of(period), time_of(first)};
+        timer_settime(timer, round == 1 ? 0 : TIMER_ABSTIME, &times, nullptr);
+        return true;
+    }
+
+    static timespec time_of(int64_t ns) { return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)}; }
+
+    /* The kernel's name for the clock of a thread's time on CPUs. */
+    static clockid_t clock_of(pid_t tid) {
+        constexpr clockid_t OF_A_THREAD = 4, TIME_ON_CPU = 2;
+        return static_cast<clockid_t>(~static_cast<uint32_t>(tid) << 3 | OF_A_THREAD | TIME_ON_CPU);
+    }
+};
+
+} // namespace pasta
+
+#endif
