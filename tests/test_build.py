@@ -47,7 +47,7 @@ def test_cmake_builds_what_the_package_looks_for():
     declared = {
         (name, frozenset(headers.split()))
         for name, headers in re.findall(
-            r"^pasta_(?:library|patches)\((\w+) (.*)\)$", CMAKE, re.MULTILINE
+            r"^pasta_(?:library|patches)\((\w+) ?(.*)\)$", CMAKE, re.MULTILINE
         )
     }
     assert declared == {(Path(part.source).stem, frozenset(part.headers)) for part in PARTS}

@@ -214,7 +214,7 @@ COLLECTORS: dict[str, Collector] = {
         {
             "best": Level(_SAMPLED, _PERF_COST, _CPU_LOSES),
             "fp": Level(_SAMPLED, _PERF_COST, _CPU_LOSES),
-            "python": Level(_SAMPLED, _OWN_COST, "the last 0.02 s"),
+            "python": Level(_SAMPLED, _OWN_COST, "the last 0.1 s"),
             "pyspy": Level(_SAMPLED, _PYSPY_COST, _CPU_LOSES),
             "dwarf": Level(_SAMPLED, "32 KiB of stack for each sample", _CPU_LOSES),
         },

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pasta.collect import native_library
-from pasta.collect.native_library import ACTIVITY, MEMORY, PARTS, PATCHES
+from pasta.collect.native_library import ACTIVITY, MEMORY, PARTS, PATCHES, SAMPLES
 from pasta.collect.target.compiled import NATIVE
 from pasta.errors import CollectError
 from tests.collect.fatbin_help import architectures
@@ -24,6 +24,7 @@ GETTERS = {
     ACTIVITY: native_library.activity_library,
     MEMORY: native_library.memory_library,
     PATCHES: native_library.memory_patches,
+    SAMPLES: native_library.samples_library,
 }
 
 
@@ -67,7 +68,7 @@ def test_else_it_is_compiled_once(machine, part):
     compiler = machine / ("nvcc" if part is PATCHES else "c++")
     compiled = [call for call in calls(compiler) if part.source in call]
     assert len(compiled) == 1
-    assert f"-I{machine / 'include'}" in compiled[0].split()
+    assert (f"-I{machine / 'include'}" in compiled[0].split()) is bool(part.headers)
     assert str(Path(NATIVE, part.source)) in compiled[0].split()
 
 

@@ -25,7 +25,9 @@ namespace pasta {
 namespace {
 
 constexpr auto EVERY = std::chrono::milliseconds(20);
-constexpr uint64_t ROUNDS_BETWEEN_LOSSES = 50;
+/* In rounds: between two times that samples become rows, and between two of losses; a program that ends soon
+ * may do so without a word, and is not kept waiting for the first. */
+constexpr uint64_t BETWEEN_ROWS = 5, BETWEEN_LOSSES = 50, YOUNG = 50;
 constexpr int SIGNAL = SIGPROF;
 
 struct Python {
@@ -124,7 +126,8 @@ class Sampling {
                 timers->follow();
                 rows.add_loss("threads that the system gave no timer: not sampled", std::exchange(timers->refused, 0));
             }
-            drain();
+            if (++rounds < YOUNG || rounds % BETWEEN_ROWS == 0) drain();
+            if (rounds % BETWEEN_LOSSES == 0) rows.write_losses();
             guard.lock();
             wake.wait_for(guard, EVERY, [this] { return ended; });
         }
@@ -145,7 +148,6 @@ class Sampling {
         rows.add_loss("samples of call stacks beyond the first 65536 different ones: without a stack", lost.too_many);
         if (is_new && !ended) name_threads();
         rows.write();
-        if (++rounds % ROUNDS_BETWEEN_LOSSES == 0) rows.write_losses();
     }
 };
 

@@ -15,7 +15,12 @@ import pytest
 
 from pasta.collect.companions.cpu.rungs import perf_rung, pyspy_rung
 from pasta.trace import Trace
-from tests.collect.companions.cpu.sampled_programs import SPLIT_PY, assert_split, split_program
+from tests.collect.companions.cpu.sampled_programs import (
+    SPLIT_PY,
+    assert_split,
+    split_program,
+    weight_of,
+)
 from tests.collect.recorded_programs import ROOT, table
 
 NOBODY = 65534
@@ -51,10 +56,11 @@ def as_nobody():
     if python is None:
         pytest.skip("that user may not run this Python or read its packages")
 
-    def run(*arguments, cwd="/"):
+    def run(*arguments, cwd="/", cache=None):
+        given = {} if cache is None else {"PASTA_CACHE": str(cache)}
         done = subprocess.run(
             [*become, python, *arguments],
-            env=environment, cwd=cwd, capture_output=True, text=True, check=False,
+            env=environment | given, cwd=cwd, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -71,10 +77,10 @@ def open_folder():
         yield Path(name)
 
 
-def collected(as_nobody, folder, level, command, *options):
+def collected(as_nobody, folder, level, command, *, cache=None):
     """What a user without rights collects of a command."""
-    arguments = ("--with", f"cpu:{level}", "--frequency", "499", *options, "-o", "t")
-    as_nobody("-m", "pasta", "collect", *arguments, "--", *command, cwd=folder)
+    arguments = ("--with", f"cpu:{level}", "--frequency", "499", "-o", "t")
+    as_nobody("-m", "pasta", "collect", *arguments, "--", *command, cwd=folder, cache=cache)
     manifest = json.loads((folder / "t" / "trace.json").read_text())
     return Trace.open(folder / "t"), manifest["collectors"][0]
 
@@ -99,3 +105,16 @@ def test_py_spy_sees_functions_of_python(as_nobody, open_folder):
     trace, _ = collected(as_nobody, open_folder, "pyspy", command)
     assert_split(trace, 1e9 / 499, slack=0.03)
     assert set(table(trace, "frame")["language"]) == {"python"}
+
+
+def test_a_python_samples_itself_and_the_trace_says_what_is_missing(as_nobody, open_folder):
+    cache = open_folder / "cache"
+    cache.mkdir(mode=0o777)
+    cache.chmod(0o777)
+    command = [as_nobody.python, "-c", SPLIT_PY + "work(2)"]
+    trace, collector = collected(as_nobody, open_folder, "best", command, cache=cache)
+    if not collector["name"].endswith(":python"):
+        pytest.skip("the sampler cannot be compiled here, or this Python is not known")
+    assert_split(trace, 1e9 / 499, slack=0.03)
+    assert weight_of(trace, "work") == pytest.approx(2e9, abs=1e8)
+    assert any("native code" in line for line in collector["misses"])
