@@ -54,7 +54,7 @@ _COUNTED = frozenset({"kernel", "metric", "device"})
 _LAUNCHED = frozenset({"kernel", "call", "memory", "touch", "metric", "device"})
 _SAMPLED = frozenset({"sample", "frame"})
 _PERF_COST = "about 1 % of processor time at 99 samples a second"
-_OWN_COST = "about 0.2 % of processor time at 99 samples a second"
+_OWN_COST = "about 1 % of processor time at 99 samples a second"
 _PYSPY_COST = (
     "the program stops for each sample: 3 % of its time at 99 a second, more with deep stacks"
 )
