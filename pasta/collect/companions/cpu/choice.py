@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pasta.collect.companions.companion import Companion
-from pasta.collect.companions.cpu.own_samples import python_of, sampler_rung, samples_itself
+from pasta.collect.companions.cpu.own_samples import (
+    is_loadable,
+    python_of,
+    sampler_rung,
+    samples_itself,
+)
 from pasta.collect.companions.cpu.perf import PerfSampling
 from pasta.collect.companions.cpu.pyspy import PySpySampling
 from pasta.collect.companions.cpu.rungs import (
@@ -32,7 +37,8 @@ def best_level(command: Sequence[str], options: HostOptions) -> str:
     """
     python = bool(python_of(command))
     only_python = not (options.native or options.idle or options.events)
-    if python and only_python and not sampler_rung().lacks and samples_itself(command):
+    known = python and only_python and not sampler_rung().lacks and samples_itself(command)
+    if known and is_loadable():
         return PYTHON
     pyspy, perf = pyspy_rung(), perf_rung()
     if not pyspy.lacks and (perf.lacks or (python and not options.events)):

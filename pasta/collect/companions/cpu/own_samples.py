@@ -5,6 +5,7 @@ A library that each of them loads takes the samples (`pasta/collect/target/sampl
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -68,6 +69,9 @@ def sampler_rung() -> Rung:
         return Rung(lacks=str(error).partition(": ")[2], advice="install g++ or clang++")
     if kind == "failed":
         return Rung(lacks=detail, advice="pip install py-spy")
+    if kind == "possible" and not _may_write(Path(detail).parent):
+        lacks = f"the sampler cannot be compiled, as {Path(detail).parent} cannot be written to"
+        return Rung(lacks=lacks, advice="set PASTA_CACHE to a folder of yours")
     return Rung(detail)
 
 
@@ -110,6 +114,20 @@ def samples_itself(command: Sequence[str]) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return told.strip() in KNOWN
+
+
+def is_loadable() -> bool:
+    """Tell whether the library is there; compile it where that was not done yet."""
+    try:
+        return bool(samples_library())
+    except CollectError:
+        return False
+
+
+def _may_write(folder: Path) -> bool:
+    """Tell whether files can be made in a folder, which may be absent yet."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return there.is_dir() and os.access(there, os.W_OK)
 
 
 def python_of(command: Sequence[str]) -> list[str]:

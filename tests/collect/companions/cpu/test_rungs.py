@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from pasta.collect.companions.cpu import choice, rungs
+from pasta.collect import native_library
+from pasta.collect.companions.cpu import choice, own_samples, rungs
 from pasta.collect.companions.cpu.rungs import Rung
 from pasta.collect.companions.options import HostOptions
 from pasta.errors import CollectError
@@ -59,7 +60,28 @@ def test_the_best_rung_is_chosen(monkeypatch, rungs_here, command, options, leve
     monkeypatch.setattr(choice, "sampler_rung", lambda: own)
     monkeypatch.setattr(choice, "pyspy_rung", lambda: pyspy)
     monkeypatch.setattr(choice, "perf_rung", lambda: perf)
+    monkeypatch.setattr(choice, "is_loadable", lambda: True)
     assert choice.best_level(command, options) == level
+
+
+def test_where_the_sampler_does_not_compile_py_spy_is_taken(monkeypatch, tmp_path):
+    monkeypatch.setattr(choice, "pyspy_rung", lambda: WORKS)
+    monkeypatch.setattr(native_library, "BUILT", tmp_path / "none")
+    monkeypatch.setenv("PASTA_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "false")
+    assert choice.best_level(SCRIPT, PLAIN) == "pyspy"
+    assert "does not compile" in own_samples.sampler_rung().lacks
+
+
+def test_a_cache_that_cannot_be_written_to_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(native_library, "BUILT", tmp_path / "none")
+    cache = tmp_path / "file" / "pasta"
+    cache.parent.touch()
+    monkeypatch.setenv("PASTA_CACHE", str(cache))
+    monkeypatch.setenv("CXX", "true")
+    rung = own_samples.sampler_rung()
+    assert f"{cache} cannot be written to" in rung.lacks
+    assert "PASTA_CACHE" in rung.advice
 
 
 def test_where_nothing_works_it_is_said_what_to_do(monkeypatch):
