@@ -59,8 +59,8 @@ void sample(int, siginfo_t *info, void *) {
     }
     if (!recording.load(std::memory_order_acquire)) return;
     int error = errno;
-    void *state = python.state_of_thread();
-    if (state && (!only_with_lock || python.current_state() == state)) {
+    void *state = python.state_of_thread(); /* null: the thread runs no Python */
+    if (!only_with_lock || (state && python.current_state() == state)) {
         double weight = period_ns * (1 + info->si_overrun);
         auto now = static_cast<int64_t>(pasta_clock(CLOCK_MONOTONIC));
         log_of_samples.add(reinterpret_cast<uintptr_t>(state), syscall(SYS_gettid), now, weight);

@@ -73,15 +73,17 @@ class SampleLog {
     static constexpr size_t BYTES = 1 << 20;
     PythonFrames frames; /* of whoever holds the lock */
 
-    /* Add what the calling thread does now. */
+    /* Add what the calling thread does now; a `state` of 0: it runs no Python. */
     void add(uintptr_t state, int64_t tid, int64_t ts, double weight) {
         if (!lock()) {
             busy.fetch_add(1, std::memory_order_relaxed);
             return;
         }
-        if (!frames.walk(state, true)) {
+        if (!state) {
+            put(Entry::SAMPLE, SampleEntry{0, tid, ts, weight});
+        } else if (!frames.walk(state, true)) {
             ++lost.unreadable;
-        } else if (frames.depth) {
+        } else {
             size_t before = used;
             if (add_sample(tid, ts, weight)) {
                 places.keep();
@@ -156,6 +158,7 @@ class SampleLog {
 
     bool add_sample(int64_t tid, int64_t ts, double weight) {
         for (size_t index = 0; index < frames.depth; ++index) keys[index] = hash_bytes(&frames.places[index], sizeof(PythonPlace));
+        if (!frames.depth) return put(Entry::SAMPLE, SampleEntry{0, tid, ts, weight});
         uint64_t stack = hash_bytes(keys, frames.depth * sizeof(*keys));
         if (frames.cut) ++lost.too_deep;
         MetKeys::Met met = stacks.meet(stack);

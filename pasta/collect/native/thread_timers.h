@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include <cstdlib>
 #include <random>
 #include <unordered_map>
-#include <utility>
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -40,7 +38,6 @@ class ThreadTimers {
      * began after the first call runs from the thread's beginning: its first signal stands for
      * all that was missed (`si_overrun`). */
     void follow() {
-        if (calls++ % LOOK_EVERY && !count_has_changed()) return;
         DIR *folder = opendir("/proc/self/task");
         if (!folder) return;
         ++round;
@@ -55,7 +52,6 @@ class ThreadTimers {
         timer_t id;
         uint64_t round; /* when its thread was seen last */
     };
-    static constexpr uint64_t LOOK_EVERY = 5; /* where there are as many threads, others may have taken their places */
     const int number;
     const int64_t period;
     void *const value;
@@ -63,14 +59,7 @@ class ThreadTimers {
     std::unordered_map<pid_t, Timer> timers;
     std::unordered_map<pid_t, bool> without;
     uint64_t round = 0;
-    uint64_t calls = 0;
-    nlink_t links = 0;
     std::minstd_rand chance{static_cast<uint32_t>(pasta_clock(CLOCK_MONOTONIC))};
-
-    bool count_has_changed() {
-        struct stat about; /* a folder has a link for each that is in it */
-        return stat("/proc/self/task", &about) || std::exchange(links, about.st_nlink) != about.st_nlink;
-    }
 
     void meet(pid_t tid) {
         if (auto known = timers.find(tid); known != timers.end()) {

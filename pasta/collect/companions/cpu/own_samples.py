@@ -34,8 +34,8 @@ _FIRST_LINE_BYTES = 256
 
 
 _UNSAMPLED = (
-    "s on the CPU of {:.1f} s that the system counted were not sampled: other programs, threads that run no"
-    " Python or live for less than 0.02 s, Pythons that cannot be sampled so"
+    "s on the CPU of {:.1f} s that the system counted were not sampled: other programs, threads that live for"
+    " less than 0.02 s, Pythons that cannot be sampled so"
 )
 _TOO_LITTLE, _TOO_LITTLE_SECONDS = 0.1, 0.2
 _NANOSECONDS = 1_000_000_000

@@ -120,8 +120,8 @@ def misses(level: str, *, kernel: bool) -> list[str]:
     )
     return {
         PYTHON: [
-            "native code: it counts as the function of Python that called it",
-            "threads that run no Python, or live for less than 0.02 s; where a thread was in its first 0.02 s",
+            "native code: it counts as the function of Python that called it, and has no stack in threads that run no Python",
+            "threads that live for less than 0.02 s; where a thread was in its first 0.02 s",
             "Pythons other than CPython 3.11 to 3.13, and those under python -I, -E or -S",
             "programs that are no Python",
         ],

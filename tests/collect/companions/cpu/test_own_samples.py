@@ -25,6 +25,21 @@ from tests.collect.recorded_programs import losses, table
 
 FREQUENCY = 99
 NANOSECONDS = 1e9
+SPIN_C = """
+#include <pthread.h>
+#include <time.h>
+static void *spin(void *nothing) {
+    struct timespec now;
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while (now.tv_sec * 1000000000L + now.tv_nsec < 500000000L);
+    return nothing;
+}
+void spin_beside(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, spin, 0);
+    pthread_join(thread, 0);
+}
+"""
 FOR_A_THREAD = """
 def spend_in_thread(seconds):
     end = time.thread_time() + seconds
@@ -95,11 +110,27 @@ threads = [threading.Thread(target=spend_in_thread, args=(0.3,), name=f"wörker 
 def test_of_a_thread_that_is_found_late_nothing_is_missed(tmp_path):
     source = """
 import threading
-for _ in range(30):
-    thread = threading.Thread(target=spend_in_thread, args=(0.05,)); thread.start(); thread.join()
+for _ in range(15):
+    thread = threading.Thread(target=spend_in_thread, args=(0.1,)); thread.start(); thread.join()
 """
     _, trace = sampled(python(source), tmp_path / "t", "python")
-    assert seconds_of(trace, "spend_in_thread") == pytest.approx(1.5, abs=0.2)
+    assert seconds_of(trace, "spend_in_thread") == pytest.approx(1.5, abs=0.15)
+
+
+def test_threads_without_python_are_told_without_a_stack(tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    source, library = tmp_path / "spin.c", tmp_path / "spin.so"
+    source.write_text(SPIN_C)
+    options = ["-O1", "-shared", "-fPIC", "-pthread"]
+    subprocess.run([compiler, *options, source, "-o", library], check=True)
+    program = f"import ctypes\nctypes.CDLL({str(library)!r}).spin_beside()"
+    _, trace = sampled(python(program), tmp_path / "t", "python")
+    assert not losses(trace)
+    samples = table(trace, "sample")
+    beside = samples.filter(pl.col("tid") != pl.col("pid"), pl.col("stack_id") == 0)
+    assert beside["weight"].sum() == pytest.approx(0.5e9, abs=5e7)
 
 
 CHILDREN = {
@@ -194,11 +225,11 @@ def test_only_threads_with_the_lock_where_that_is_asked_for(tmp_path):
     source = """
 import threading, zlib
 def without(): [zlib.compress(bytes(1_000_000), 9) for _ in range(100)]
-thread = threading.Thread(target=without); thread.start(); heavy(0.5); thread.join()
+thread = threading.Thread(target=without); thread.start(); spend_in_thread(0.5); thread.join()
 """
     _, every = sampled(python(source), tmp_path / "a", "python")
     _, held = sampled(python(source), tmp_path / "b", "python", gil=True)
-    assert seconds_of(held, "heavy") > 0.3
+    assert seconds_of(held, "spend_in_thread") > 0.3
     assert seconds_of(held, "without") < 0.5 * seconds_of(every, "without")
 
 
