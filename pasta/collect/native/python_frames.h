@@ -93,6 +93,31 @@ class OwnMemory {
     }
 };
 
+/* Addresses of objects that were seen to be there, as many as fit. */
+class SeenObjects {
+  public:
+    bool has(uintptr_t address) const {
+        for (size_t at = place_of(address); seen[at]; at = (at + 1) % SIZE)
+            if (seen[at] == address) return true;
+        return false;
+    }
+
+    void add(uintptr_t address) {
+        if (count == MOST || has(address)) return;
+        size_t at = place_of(address);
+        while (seen[at]) at = (at + 1) % SIZE;
+        seen[at] = address;
+        ++count;
+    }
+
+  private:
+    static constexpr size_t SIZE = 1 << 15, MOST = 1 << 14;
+    uintptr_t seen[SIZE];
+    size_t count = 0;
+
+    static size_t place_of(uintptr_t address) { return (address >> 4) * 0x9E3779B97F4A7C15u >> 49; }
+};
+
 /* A place in a Python program, in addresses that hold for as long as its code object lives. */
 struct PythonPlace {
     uintptr_t code, file, name, lines;
@@ -177,7 +202,10 @@ class PythonFrames {
 
     PythonLayout layout{};
     uintptr_t code_type = 0, codes[DEEPEST], instructions[DEEPEST];
-    char read_codes[DEEPEST * CODE_BYTES];
+    char read_codes[DEEPEST * CODE_BYTES], gathered[DEEPEST * CODE_BYTES];
+    SeenObjects seen; /* code objects */
+    uintptr_t copied[DEEPEST];
+    size_t copied_to[DEEPEST];
 
     static uintptr_t word(const char *from, size_t at) {
         uintptr_t value;
@@ -185,9 +213,27 @@ class PythonFrames {
         return value;
     }
 
+    /* To have the kernel copy an object takes most of a sample's time. So one that was seen to be a code object is read as
+     * it is, unless the thread may be about to throw it away, which it does with the innermost frame's alone. */
+    bool copy_codes() {
+        size_t unseen = 0;
+        for (size_t index = 0; index < depth; ++index) {
+            if (index && seen.has(codes[index]))
+                memcpy(read_codes + index * CODE_BYTES, reinterpret_cast<void *>(codes[index]), CODE_BYTES);
+            else
+                copied[unseen] = codes[index], copied_to[unseen++] = index;
+        }
+        if (unseen && !memory.gather(gathered, copied, unseen, CODE_BYTES)) return false;
+        for (size_t number = 0; number < unseen; ++number) {
+            char *to = read_codes + copied_to[number] * CODE_BYTES;
+            memcpy(to, gathered + number * CODE_BYTES, CODE_BYTES);
+            if (word(to, 0) == code_type) seen.add(copied[number]);
+        }
+        return true;
+    }
+
     bool look_up_codes() {
-        if (!depth) return true;
-        if (!memory.gather(read_codes, codes, depth, CODE_BYTES)) return false;
+        if (!copy_codes()) return false;
         for (size_t index = 0; index < depth; ++index) {
             const char *read = read_codes + index * CODE_BYTES;
             if (word(read, 0) != code_type) return false;
