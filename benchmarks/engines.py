@@ -34,7 +34,7 @@ from benchmarks.generate import Generator, OnCpu, OnGpu, Size, Template
 from benchmarks.queries import ANSWERS, COLUMNS, DUCKDB, PANDAS, POLARS, Read
 from pasta import api
 from pasta.collect.access_files import FILE_WARPS
-from pasta.collect.warp_accesses import WARP
+from pasta.collect.warp_accesses import LANES
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask import DaskEngine
@@ -65,7 +65,7 @@ def folder_of(base: Path, graph: str, rows: int) -> Path:
         size = Size(KERNEL_RANKS, kernels=rows)
         if accesses:
             launches = min(LAUNCHES, rows // 5)
-            size = Size(ACCESS_RANKS, launches, accesses=rows, file_rows=FILE_WARPS * WARP)
+            size = Size(ACCESS_RANKS, launches, accesses=rows, file_rows=FILE_WARPS * LANES)
         side = OnGpu() if importlib.util.find_spec("cudf") else OnCpu()
         generator = Generator(Template(Trace.open(SHIPPED_TRACE)), size, side=side)
         tables = ["kernel", "access"] if accesses else ["kernel"]
