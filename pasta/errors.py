@@ -61,6 +61,10 @@ class CollectError(PastaError):
     """A program cannot be recorded."""
 
 
+class ForbiddenError(CollectError):
+    """A collector needs rights that whoever runs pasta lacks."""
+
+
 class EngineError(PastaError):
     """An engine failed to run a graph."""
 

@@ -256,6 +256,12 @@ class Reception:
         except OSError as error:
             self.receiver.failure = self.receiver.failure or f"{self.path}: {error}"
 
+    def told_of_forbidden(self, forbidden: Mapping[str, str]) -> list[str]:
+        """Count collectors that were left out as losses; return a line for each."""
+        for name, reason in forbidden.items():
+            self._append_loss(reason, 1, name)
+        return [f"recorded without what is not allowed here: {each}" for each in forbidden.values()]
+
     def _tell_of_unsampled(self, processor_seconds: float) -> None:
         if lacks := self._sampled.lacks(processor_seconds):
             self._append_loss(lacks, 1)
@@ -334,8 +340,8 @@ class Reception:
             "stack_id": 0,
         }
 
-    def _append_loss(self, reason: str, count: int) -> None:
-        row = {"pid": os.getpid(), "collector": "pasta", "reason": reason, "count": count}
+    def _append_loss(self, reason: str, count: int, collector: str = "pasta") -> None:
+        row = {"pid": os.getpid(), "collector": collector, "reason": reason, "count": count}
         self._append("loss", [{**row, "first_ts": self.clock()}])
 
     def _append(self, table: str, rows: list[dict[str, Any]]) -> None:
@@ -413,7 +419,8 @@ def record_command(
     """
     check_recordable(command, chosen)
     chosen = with_levels_chosen(chosen, command, selection.host)
-    companions = companions_of(chosen, selection.host)
+    companions, forbidden = companions_of(chosen, selection.host)
+    chosen = {name: level for name, level in chosen.items() if name not in forbidden}
     gated = bool(companions) or hold is not None
     wrapper = wrapper_of(chosen)
     injected = cuda.environment() if "cuda" in chosen else {}
@@ -450,7 +457,8 @@ def record_command(
                 reception.receive()
             ended = reception.clock(program.ended_ns)
             first = FirstProcess(program.pid, started, ended, end.code)
-            notes = [note for sampling in samplings for note in sampling.finish()]
+            notes = reception.told_of_forbidden(forbidden)
+            notes += [note for sampling in samplings for note in sampling.finish()]
             reception.receive_rest()
             notes += attached.finish(program.processor_seconds)
             notes += files.add() if files else []

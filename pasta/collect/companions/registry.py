@@ -11,6 +11,7 @@ from pasta.collect.companions.options import HostOptions
 from pasta.collect.ebpf.offcpu import OffCpu
 from pasta.collect.ebpf.probes import Probes
 from pasta.collect.ebpf.processes import Processes
+from pasta.errors import ForbiddenError
 
 COMPANIONS: dict[str, Callable[[str, HostOptions], Companion | None]] = {
     "cpu": choice.sampling,
@@ -32,16 +33,23 @@ def with_levels_chosen(chosen: Chosen, command: Sequence[str], options: HostOpti
     return {**chosen, "cpu": choice.best_level(command, options)}
 
 
-def companions_of(chosen: Chosen, options: HostOptions) -> list[Companion]:
-    """Return the companions that are asked for.
+def companions_of(chosen: Chosen, options: HostOptions) -> tuple[list[Companion], dict[str, str]]:
+    """Return the companions that are asked for, and the collectors that are forbidden here, with the reason.
 
     Raises:
-        CollectError: one of them cannot work on this machine.
+        CollectError: one of them cannot work on this machine, or no collector is allowed.
     """
-    found = [
-        COMPANIONS[name](level, options) for name, level in chosen.items() if name in COMPANIONS
-    ]
-    companions = [companion for companion in found if companion is not None]
-    for companion in companions:
-        companion.check()
-    return companions
+    companions, forbidden = [], {}
+    for name in filter(COMPANIONS.__contains__, chosen):
+        companion = COMPANIONS[name](chosen[name], options)
+        if companion is None:
+            continue
+        try:
+            companion.check()
+        except ForbiddenError as error:
+            forbidden[name] = str(error)
+            if forbidden.keys() == chosen.keys():
+                raise
+        else:
+            companions.append(companion)
+    return companions, forbidden

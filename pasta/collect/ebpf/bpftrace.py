@@ -20,7 +20,7 @@ from pasta.collect.companions.options import HostOptions
 from pasta.collect.ebpf.cpu_rounds import CpuRounds
 from pasta.collect.ebpf.native_names import NativeNames
 from pasta.collect.ebpf.stack_texts import StackTexts
-from pasta.errors import CollectError
+from pasta.errors import CollectError, ForbiddenError
 
 TRACING = Path("/sys/kernel/tracing")
 _SCRIPTS = Path(__file__).parent / "scripts"
@@ -50,11 +50,12 @@ def check_bpftrace(name: str) -> None:
 
     Raises:
         CollectError: it cannot, with what to do about it.
+        ForbiddenError: it is there, for root.
     """
     if shutil.which("bpftrace") is None:
         raise CollectError(f"--with {name}: bpftrace is not installed (apt-get install bpftrace)")
     if os.geteuid() != 0:
-        raise CollectError(f"--with {name}: bpftrace works for root only; run pasta as root")
+        raise ForbiddenError(f"--with {name}: bpftrace works for root only; run pasta as root")
     if not (TRACING / "events").exists() and shutil.which("unshare") is None:
         raise CollectError(
             f"--with {name}: the kernel's tracing files are not mounted, and there is no unshare (util-linux)"
@@ -134,6 +135,7 @@ class Bpftrace(Companion):
 
         Raises:
             CollectError: it cannot, with what to do about it.
+        ForbiddenError: it is there, for root.
         """
         check_bpftrace(self.name)
 
