@@ -10,6 +10,7 @@ Files that are being written have a temporary name, so that a reader sees only f
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
@@ -156,7 +157,12 @@ def _rank_of(folder: Path) -> int | None:
 
 
 def _finished(folder: Path) -> list[Path]:
-    return [file for file in sorted(folder.glob("*.parquet")) if not file.name.startswith(".")]
+    """Return the finished files in a folder, of which there may be thousands, by name."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 (paths are slow to make and to sort)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [folder / n for n in sorted(names) if n.endswith(".parquet") and not n.startswith(".")]
 
 
 def _version(value: Any) -> int:

@@ -42,7 +42,7 @@ def graph_problems(graph: Graph, wanted: Iterable[str]) -> list[str]:
         elif device_code(node) is not None:
             problems.append(f"stages.{name}: array code on one GPU; the plan is cut in front of it")
         else:
-            found = collapses(_plan(node, schemas))
+            found = collapses(_plan(node, schemas, _null_rows))
             problems += [f"stages.{name}: one partition: {why}" for why in found]
     return problems
 
@@ -92,7 +92,7 @@ def _declined_by(node: Node, schemas: Mapping[str, pl.Schema]) -> list[str]:
     """Return why a node would be declined, each reason once."""
     code = device_code(node)
     if code is None:
-        return declined(_plan(node, schemas))
+        return declined(_plan(node, schemas, pl.LazyFrame))
     device = Rehearsal(declined)
     frames = [
         None if s is None else DeviceRows(device, pl.LazyFrame(schema=schemas[s]))
@@ -108,9 +108,11 @@ def device_code(node: Node) -> Callable[..., Any] | None:
     return node.stage.function if node.stage.array else node.stage.on_device
 
 
-def _plan(node: Node, schemas: Mapping[str, pl.Schema]) -> pl.LazyFrame:
-    """Return the plan of a node over enough rows of nothing to be split into partitions."""
-    frames = [None if s is None else _null_rows(schemas[s]) for s in node.positional]
+def _plan(
+    node: Node, schemas: Mapping[str, pl.Schema], rows_of: Callable[..., pl.LazyFrame]
+) -> pl.LazyFrame:
+    """Return the plan of a node over what `rows_of` makes of schemas."""
+    frames = [None if s is None else rows_of(schema=schemas[s]) for s in node.positional]
     plan: pl.LazyFrame = node.stage.function(*frames, **node.arguments)
     return plan
 
@@ -130,7 +132,8 @@ def _translated(plan: pl.LazyFrame) -> tuple[Any, Any]:
 
 
 def _null_rows(schema: pl.Schema) -> pl.LazyFrame:
-    return pl.DataFrame(schema=schema).clear(_ROWS).lazy()
+    """Return enough rows of nothing to be split into partitions."""
+    return pl.LazyFrame({name: [None] * _ROWS for name in schema}, schema=schema)
 
 
 def _one_line(problem: object) -> str:
