@@ -63,12 +63,24 @@ def with_trace(rows: pl.DataFrame, schema: pl.Schema, trace: str) -> pl.DataFram
 
 
 def _holds_one(graph: Graph, node: Node) -> bool:
-    """Tell whether a node's rows have the column from all that they are of, or not at all."""
-    if TRACE_COLUMN not in graph.schemas[node.name]:
+    """Tell whether a node's rows have the column from all that they are of and others beside it, or not at all."""
+    schema = graph.schemas[node.name]
+    if TRACE_COLUMN not in schema:
         return True
-    mappings = [value for value in node.arguments.values() if isinstance(value, Mapping)]
-    made = any(TRACE_COLUMN in each and not _is_the_column(each[TRACE_COLUMN]) for each in mappings)
+    if len(schema) == 1:  # Without it nothing would tell how many rows there are.
+        return False
+    made = any(_may_make(node, name, value) for name, value in node.arguments.items())
     return not made and all(TRACE_COLUMN in graph.schemas[name] for name in node.followed)
+
+
+def _may_make(node: Node, name: str, value: Any) -> bool:
+    """Tell whether an argument may give rows a column of this name that is another, or of another row."""
+    if _is_the_column(value):
+        return True
+    if name == "columns" and node.kind != "row-wise" and isinstance(value, list | Mapping):
+        return TRACE_COLUMN in value
+    made = isinstance(value, Mapping) and TRACE_COLUMN in value
+    return made and not _is_the_column(value[TRACE_COLUMN])
 
 
 def _is_the_column(value: Any) -> bool:

@@ -21,6 +21,7 @@ KERNELS = [
 ]
 GAP = "ts - lag(ts) over (partition by trace, rank order by ts)"
 DERIVED = "by_name: {use: derive, from: kernels, columns: {n: %s}}"
+COUNTED = "shown: {use: aggregate, from: traces, measures: {n: count(*)}}"
 BY_NAME = "by_name: {use: aggregate, from: kernels, by: %s, measures: {n: count(*), of: %s}}"
 
 
@@ -79,6 +80,32 @@ def test_a_column_that_may_hold_nulls_stays():
     assert without_trace(graph, ["names", "few"]) is not None
     assert without_trace(graph, ["names", "few", "named"]) is None
     assert without_trace(graph, ["made"]) is None
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        ["shown: {use: concat, from: [kernels, kernels], label: trace, values: [a, b]}"],
+        ["shown: {use: number, from: kernels, by: [name], column: trace}"],
+        ["shown: {use: value_counts, from: kernels, by: [name], value: ts, tick: trace}"],
+        ["shown: {use: nearest, from: kernels, by: [rank], order: [ts], columns: {trace: trace}}"],
+        ["shown: {use: correlate, from: [kernels, few], by: correlation, columns: [trace, dur]}"],
+        [
+            "shown: {use: unpivot, from: kernels, columns: {a: name, trace: trace}, label: n, value: v}"
+        ],
+        ["traces: {use: select, from: kernels, columns: [trace]}", COUNTED],
+        ["traces: {use: select, from: kernels, columns: {trace: trace}}", COUNTED],
+    ],
+)
+def test_a_column_that_is_another_or_the_only_one_stays(tmp_path, stages):
+    few = "few: {use: filter, from: kernels, where: ts > 3}"
+    config, graph = graph_of([few, *stages], "shown")
+    source = Source("t", write_trace(tmp_path / "t", kernel=KERNELS))
+    expected = run_graph(config, graph, [source], CpuEngine())["shown"]
+    tables = input_tables(config, graph, [source])
+    found = DeviceGraph(graph, Rehearsal(), {}).run(tables, ["shown"], only_trace([source]))
+    assert_frame_equal(found["shown"], expected)
+    assert expected.height
 
 
 def test_the_column_comes_back_where_it_was():
