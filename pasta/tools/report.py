@@ -200,7 +200,8 @@ def _weights(report: Report, item: ReportItem, rows: pl.DataFrame) -> list[float
     if "weight" not in item.options:
         return [0.0 if fields_of(item.options["finding"]) else -1.0] * rows.height
     weight = parse(item.options["weight"], f"{item.path}.weight", report.parameters)
-    return rows.select(weight.cast(pl.Float64).fill_null(0).alias("weight"))["weight"].to_list()
+    share = weight.cast(pl.Float64).fill_nan(None).fill_null(0)
+    return rows.with_columns(share.alias("weight"))["weight"].to_list()
 
 
 def _add_facts(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import pasta
 from pasta import api
 from pasta.errors import ConfigError
 
@@ -89,3 +90,17 @@ def test_report_functions_must_exist(tmp_path):
     head = BASE.replace("report:\n  - ITEM", "report_function: sumary")
     with pytest.raises(ConfigError, match=r"no report function 'sumary'\. Did you mean 'summary'"):
         check(tmp_path, "", head)
+
+
+@pytest.mark.parametrize(
+    ("weight", "expected"),
+    [("dur", [4.0, 3.0]), ("1", [1.0, 1.0]), ("max(dur)", [4.0, 4.0]), ("0.0 / (dur - 3)", [0.0, 0.0])],
+)  # fmt: skip
+@pytest.mark.parametrize("least", [0, 9])
+def test_each_finding_has_a_weight(tmp_path, make_trace, weight, expected, least):
+    item = f'{{finding: "{{name}}", from: long, when: dur > {least}, weight: {weight}}}'
+    check(tmp_path, item)
+    kernels = [{"ts": 0, "dur": 4, "name": "a"}, {"ts": 9, "dur": 3, "name": "b"}]
+    report = pasta.run(str(tmp_path / "tool.yaml"), trace=make_trace(kernel=kernels))
+    told = dict(zip("ab", expected, strict=True)) if least == 0 else {}
+    assert report.weights == told
