@@ -174,8 +174,8 @@ def _cut(
     """Return the launches, the counts of each by space, and its global accesses cut at granules."""
     launches, rows = _by_launch(accesses, kernels, process, count)
     counted = _counted(rows, ["launch", "space"])
-    rows = rows.filter(space=0).drop("space")
-    return launches, counted, _pieces(rows, size)
+    placed = rows.filter((pl.col("space") == 0) & pl.col("low").is_not_null()).drop("space")
+    return launches, counted, _pieces(placed, size)
 
 
 def _pieces(rows: pl.DataFrame, size: int) -> pl.DataFrame:

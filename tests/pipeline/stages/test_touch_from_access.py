@@ -132,6 +132,13 @@ def test_other_spaces_are_counted_only():
     ]
 
 
+def test_an_access_without_an_address_is_counted_and_in_no_object():
+    memory = [allocate(0, "device", 0, 4_096, 1)]
+    found = run([access(1, READ, None), access(1, WRITE, 8)], memory, [kernel(1, 5)])
+    assert [row(found, "global")[name] for name in COLUMNS] == [1, 1, 0, 4, 4]
+    assert [row(found, "device", 1)[name] for name in COLUMNS + UNIQUE] == [0, 1, 0, 0, 4, 0, 512, 512]  # fmt: skip
+
+
 def test_a_row_may_stand_for_several_accesses():
     accesses = [access(1, READ, 0x1000), access(1, ATOMIC, 0x1004)]
     weighed = table("access", accesses).with_columns(times=pl.Series([5, 2]))
