@@ -20,7 +20,7 @@ from pasta.trace_state import unfinished
 
 MOST_FINDINGS = 5
 """Findings shown for one line of YAML that holds for many rows; the rest is counted."""
-_NAMES = {"trace", "run", "whose", "where"}
+_NAMES = {"trace", "run", "whose"}
 """Columns that name the trace of a row themselves, where there are several."""
 
 

@@ -36,6 +36,7 @@ def test_runs_side_by_side(make_trace):
     report = pasta.run("memory_by_parallelism", runs=runs)
     rows = report.tables["largest"].select("trace", "peak_bytes", "all_bytes", "asymmetry").rows()
     assert rows == [("data", 800, 1600, 1.0), ("tensor", 400, 800, 1.0)]
+    assert report.findings[0] == "data rank 0 device 0 has the highest peak, 800 B"
 
 
 def test_one_step(make_trace):

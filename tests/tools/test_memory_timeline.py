@@ -87,6 +87,15 @@ def test_the_host_is_named(make_trace):
     )
 
 
+def test_findings_of_several_traces_name_theirs(make_trace):
+    runs = [make_trace(name, memory=[event("allocate", 10, 0, size)]) for name, size in (("a", 100), ("b", 300))]  # fmt: skip
+    findings = pasta.run("memory_timeline", trace=runs).findings
+    assert findings[:2] == [
+        "b: tensor memory of device 0, rank 0: at most 300 B live",
+        "a: tensor memory of device 0, rank 0: at most 100 B live",
+    ]
+
+
 def test_old_profiles_without_addresses(samples):
     """The running sums of the signed bytes in the file reach these peaks."""
     trace = samples / "kineto" / "kineto_resnet50_workers4_2021.json.gz"
