@@ -198,7 +198,8 @@ def _add_finding(report: Report, item: ReportItem, tables: Mapping[str, pl.DataF
 
 def _weights(report: Report, item: ReportItem, rows: pl.DataFrame) -> list[float]:
     if "weight" not in item.options:
-        return [0.0 if fields_of(item.options["finding"]) else -1.0] * rows.height
+        values = {*fields_of(item.options["finding"])} - _NAMES - {*report.parameters}
+        return [0.0 if values else -1.0] * rows.height
     weight = parse(item.options["weight"], f"{item.path}.weight", report.parameters)
     share = weight.cast(pl.Float64).fill_nan(None).fill_null(0)
     return rows.with_columns(share.alias("weight"))["weight"].to_list()

@@ -104,3 +104,16 @@ def test_each_finding_has_a_weight(tmp_path, make_trace, weight, expected, least
     report = pasta.run(str(tmp_path / "tool.yaml"), trace=make_trace(kernel=kernels))
     told = dict(zip("ab", expected, strict=True)) if least == 0 else {}
     assert report.weights == told
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("{name} is long", 0.0), ("none is long", -1.0), ("none is longer than {n}", -1.0), ("{trace}: none", -1.0)],
+)  # fmt: skip
+def test_a_finding_that_says_no_value_of_a_row_weighs_less_than_any(
+    tmp_path, make_trace, text, expected
+):
+    check(tmp_path, f'{{finding: "{text}", from: long}}')
+    trace = make_trace(kernel=[{"ts": 0, "dur": 4, "name": "a"}])
+    report = pasta.run(str(tmp_path / "tool.yaml"), trace=trace)
+    assert list(report.weights.values()) == [expected]
