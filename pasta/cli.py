@@ -54,7 +54,7 @@ class _Commands(click.Group):
         within = [
             f"pasta {name} {args[0]}" for name, each in groups.items() if args[0] in each.commands
         ]
-        if args[0] not in self.commands and within:
+        if args[0] not in self.commands and within and not ctx.resilient_parsing:
             raise click.UsageError(
                 f"No such command '{args[0]}'. Did you mean {' or '.join(within)}?", ctx
             )

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
+from pasta.cli import cli
 from pasta.tools.shipped import shipped_tools
 
 ROOT = Path(__file__).parent.parent
@@ -92,6 +94,11 @@ def test_errors_are_one_line(arguments, code, message):
     assert result.stderr.startswith("pasta: ")
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.stderr
+
+
+def test_a_line_that_is_being_typed_is_completed_after_a_command_of_a_group():
+    completion = ShellComplete(cli, {}, "pasta", "_PASTA_COMPLETE")
+    assert "trace" in [each.value for each in completion.get_completions(["export"], "")]
 
 
 def test_debug_shows_the_traceback_wherever_it_stands():
