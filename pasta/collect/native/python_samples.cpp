@@ -1,6 +1,6 @@
 /* Samples the Python stacks of its own process: `--with cpu:python`.
  *
- * A timer of each thread's time on a CPU sends it SIGPROF, whose handler reads the thread's own stack. So a
+ * A timer of each thread's time on a CPU sends it SIGURG, whose handler reads the thread's own stack. So a
  * sample costs the program some microseconds, nothing is stopped, and time that a thread spends waiting, for a
  * CPU too, is not counted. A thread beside makes rows of the samples, and finds new threads.
  * pasta/collect/target/sampling.py loads this, and looks first whether the stacks are read rightly. */
@@ -28,7 +28,8 @@ constexpr auto EVERY = std::chrono::milliseconds(20);
 /* In rounds: between two times that samples become rows, and between two of losses; a program that ends soon
  * may do so without a word, and is not kept waiting for the first. */
 constexpr uint64_t BETWEEN_ROWS = 5, BETWEEN_LOSSES = 50, YOUNG = 50;
-constexpr int SIGNAL = SIGPROF;
+/* What does nothing unless it is handled: a program that takes our handler off must not be ended by a timer. */
+constexpr int SIGNAL = SIGURG;
 
 struct Python {
     void *(*state_of_thread)();
@@ -47,17 +48,12 @@ struct Python {
 Python python;
 SampleLog log_of_samples;
 std::atomic<bool> recording{false};
-bool only_with_lock = false, others_are_ignored = false;
+bool only_with_lock = false;
 double period_ns = 0;
 
 void sample(int, siginfo_t *info, void *) {
-    if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &python) { /* not of our timers */
-        if (others_are_ignored) return;
-        signal(SIGNAL, SIG_DFL);
-        raise(SIGNAL);
-        return;
-    }
-    if (!recording.load(std::memory_order_acquire)) return;
+    bool of_our_timers = info->si_code == SI_TIMER && info->si_value.sival_ptr == &python;
+    if (!of_our_timers || !recording.load(std::memory_order_acquire)) return;
     int error = errno;
     void *state = python.state_of_thread(); /* null: the thread runs no Python */
     if (!only_with_lock || (state && python.current_state() == state)) {
@@ -120,7 +116,7 @@ class Sampling {
             guard.unlock();
             if (timers && !handler_is_ours()) {
                 timers.reset();
-                rows.add_loss("the program took SIGPROF for itself: not sampled from then on", 1);
+                rows.add_loss("the program took SIGURG for itself: not sampled from then on", 1);
             }
             if (timers) {
                 timers->follow();
@@ -164,8 +160,8 @@ int install_handler() {
     if (handler_is_ours()) return 0;
     if (sigaction(SIGNAL, nullptr, &before)) return errno;
     if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return EBUSY;
-    others_are_ignored = before.sa_handler == SIG_IGN;
     ours.sa_sigaction = &sample;
+    sigfillset(&ours.sa_mask); /* a handler of the program's may leave by a long jump, and our log locked */
     ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
     return sigaction(SIGNAL, &ours, nullptr) ? errno : 0;
 }
@@ -214,7 +210,7 @@ extern "C" int pasta_sampling_here(char *text, int size) {
 
 /* Sample from here on, as the environment says; in a forked child, anew. `naming` is called on a thread of
  * ours, and calls `pasta_sampling_name` for each thread that has a name.
- * 0; EBUSY: the program uses SIGPROF; EALREADY; ENOENT: there is no channel; or why it has no room. */
+ * 0; EBUSY: the program uses SIGURG; EALREADY; ENOENT: there is no channel; or why it has no room. */
 extern "C" int pasta_sampling_begin(const char *framework, void (*naming)()) {
     const char *folder = std::getenv("PASTA_CHANNEL"), *settings = std::getenv("PASTA_COLLECT");
     if (sampling) return EALREADY;
