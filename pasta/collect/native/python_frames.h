@@ -7,6 +7,8 @@
 #ifndef PASTA_PYTHON_FRAMES_H
 #define PASTA_PYTHON_FRAMES_H
 
+#include "interned.h"
+
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -49,6 +51,7 @@ class OwnMemory {
     }
 
     bool copy(void *to, uintptr_t at, size_t bytes) {
+        if (at > UINTPTR_MAX - 2 * PAGE) return false; /* no address; sums with it would begin anew at 0 */
         bool here = at >= from && at + bytes <= from + length;
         if (!here && !load(at, bytes)) return false;
         memcpy(to, window + (at - from), bytes);
@@ -121,6 +124,7 @@ class SeenObjects {
 /* A place in a Python program, in addresses that hold for as long as its code object lives. */
 struct PythonPlace {
     uintptr_t code, file, name, lines;
+    uint64_t mark; /* of the code object: another may get its memory */
     int32_t first_line, offset; /* of the instruction, in bytes; negative: the first is not reached */
 };
 
@@ -196,7 +200,7 @@ class PythonFrames {
     static constexpr size_t FRAME_BYTES = 72;
     static constexpr char OF_THE_INTERPRETER = 3; /* the owner of frames that stand for no Python */
     static constexpr uintptr_t CODE_FROM = 8;     /* what is read of a code object: from its type on, with its lines */
-    static constexpr size_t CODE_BYTES = 136, FILE_AT = 112, NAME_AT = 128, LINES_AT = 136;
+    static constexpr size_t CODE_BYTES = 136, VERSION_AT = 88, FILE_AT = 112, NAME_AT = 128, LINES_AT = 136;
     static constexpr uintptr_t SIZE_AT = 16, BYTES_AT = 32, STATE_AT = 32;
     static constexpr uint64_t MOST_CHARACTERS = 4096;
 
@@ -204,6 +208,7 @@ class PythonFrames {
     uintptr_t code_type = 0, codes[DEEPEST], instructions[DEEPEST];
     char read_codes[DEEPEST * CODE_BYTES], gathered[DEEPEST * CODE_BYTES];
     SeenObjects seen; /* code objects */
+    bool lives[DEEPEST];
     uintptr_t copied[DEEPEST];
     size_t copied_to[DEEPEST];
 
@@ -213,12 +218,36 @@ class PythonFrames {
         return value;
     }
 
+    /* What tells a code object from another that gets its memory: the version, which no other has, and before
+     * CPython 3.12 what its texts say. */
+    uint64_t mark_of(const char *code, bool lives) {
+        if (layout.version >= 312) return word(code, VERSION_AT - CODE_FROM);
+        return hash_of(word(code, NAME_AT - CODE_FROM), lives) ^ hash_of(word(code, FILE_AT - CODE_FROM), lives) << 1;
+    }
+
+    /* Of a text's last characters, in which names that a program makes differ. */
+    uint64_t hash_of(uintptr_t text, bool lives) {
+        constexpr uint64_t MOST_BYTES = 128;
+        char head[STATE_AT + sizeof(uint32_t)], last[MOST_BYTES];
+        auto read = [&](char *to, uintptr_t at, size_t bytes) {
+            if (lives) memcpy(to, reinterpret_cast<void *>(at), bytes);
+            return lives || memory.copy(to, at, bytes);
+        };
+        if (!read(head, text, sizeof(head))) return 0;
+        uint32_t state;
+        memcpy(&state, head + STATE_AT, sizeof(state));
+        uint64_t all = word(head, SIZE_AT) * (state >> 2 & 7), some = all < MOST_BYTES ? all : MOST_BYTES;
+        uintptr_t characters = text + (state >> 6 & 1 ? layout.ascii : layout.wide);
+        return read(last, characters + all - some, some) ? hash_bytes(last, some) : 0;
+    }
+
     /* To have the kernel copy an object takes most of a sample's time. So one that was seen to be a code object is read as
      * it is, unless the thread may be about to throw it away, which it does with the innermost frame's alone. */
     bool copy_codes() {
         size_t unseen = 0;
         for (size_t index = 0; index < depth; ++index) {
-            if (index && seen.has(codes[index]))
+            lives[index] = index && seen.has(codes[index]);
+            if (lives[index])
                 memcpy(read_codes + index * CODE_BYTES, reinterpret_cast<void *>(codes[index]), CODE_BYTES);
             else
                 copied[unseen] = codes[index], copied_to[unseen++] = index;
@@ -239,7 +268,7 @@ class PythonFrames {
             if (word(read, 0) != code_type) return false;
             PythonPlace &place = places[index];
             place = {codes[index] - CODE_FROM, word(read, FILE_AT - CODE_FROM), word(read, NAME_AT - CODE_FROM),
-                     word(read, LINES_AT - CODE_FROM), 0, 0};
+                     word(read, LINES_AT - CODE_FROM), mark_of(read, lives[index]), 0, 0};
             memcpy(&place.first_line, read + layout.first_line - CODE_FROM, sizeof(place.first_line));
             place.offset = static_cast<int32_t>(static_cast<intptr_t>(instructions[index] - place.code) - layout.instructions);
         }

@@ -10,10 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -57,7 +59,7 @@ class ThreadTimers {
     void *const value;
     const pid_t own = static_cast<pid_t>(syscall(SYS_gettid));
     std::unordered_map<pid_t, Timer> timers;
-    std::unordered_map<pid_t, bool> without;
+    std::unordered_set<pid_t> without;
     uint64_t round = 0;
     std::minstd_rand chance{static_cast<uint32_t>(pasta_clock(CLOCK_MONOTONIC))};
 
@@ -67,22 +69,25 @@ class ThreadTimers {
             return;
         }
         if (without.contains(tid)) return;
-        timer_t timer;
-        if (start(tid, timer)) timers[tid] = {timer, round};
-        else if (without.emplace(tid, true).second) ++refused;
+        start(tid);
     }
 
-    bool start(pid_t tid, timer_t &timer) {
+    void start(pid_t tid) {
         sigevent event{};
         event.sigev_notify = SIGEV_THREAD_ID;
         event.sigev_signo = number;
         event.sigev_value.sival_ptr = value;
         event.sigev_notify_thread_id = tid;
-        if (timer_create(clock_of(tid), &event, &timer)) return errno == EINVAL || errno == ESRCH; /* it has ended */
+        timer_t timer;
+        if (timer_create(clock_of(tid), &event, &timer)) {
+            bool has_ended = errno == EINVAL || errno == ESRCH;
+            if (!has_ended && without.insert(tid).second) ++refused;
+            return;
+        }
+        timers[tid] = {timer, round};
         int64_t first = 1 + static_cast<int64_t>(chance()) % period; /* no beat with what the program does */
         itimerspec times{time_of(period), time_of(first)};
         timer_settime(timer, round == 1 ? 0 : TIMER_ABSTIME, &times, nullptr);
-        return true;
     }
 
     static timespec time_of(int64_t ns) { return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)}; }

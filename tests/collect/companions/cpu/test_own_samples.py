@@ -40,6 +40,38 @@ void spin_beside(void) {
     pthread_join(thread, 0);
 }
 """
+JUMPS_C = """
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+static sigjmp_buf place;
+static volatile int armed;
+static volatile int jumped;
+static void jump(int number) {
+    if (!armed) return;
+    armed = 0;
+    jumped++;
+    siglongjmp(place, 1);
+}
+int jumps(void) {
+    struct sigaction action = {.sa_handler = jump};
+    sigaction(SIGALRM, &action, 0);
+    struct timespec now;
+    do {
+        if (!sigsetjmp(place, 1)) {
+            struct itimerval soon = {{0, 0}, {0, 200 + rand() % 2000}};
+            armed = 1;
+            setitimer(ITIMER_REAL, &soon, 0);
+            for (volatile long i = 0; i < 3000000 && armed; i++);
+            armed = 0;
+        }
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while (now.tv_sec < 4);
+    return jumped;
+}
+"""
 FOR_A_THREAD = """
 def spend_in_thread(seconds):
     end = time.thread_time() + seconds
@@ -63,6 +95,17 @@ def known_pythons() -> list[str]:
     names = [f"python{version.removeprefix('cpython ')}" for version in sorted(own_samples.KNOWN)]
     found = [sys.executable, *filter(None, map(shutil.which, names))]
     return [path for path in found if samples_itself([path])]
+
+
+def library_of(folder: Path, text: str) -> str:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    source, library = folder / "library.c", folder / "library.so"
+    source.write_text(text)
+    options = ["-O1", "-shared", "-fPIC", "-pthread"]
+    subprocess.run([compiler, *options, source, "-o", library], check=True)
+    return str(library)
 
 
 def seconds_of(trace, *functions: str) -> float:
@@ -118,14 +161,8 @@ for _ in range(15):
 
 
 def test_threads_without_python_are_told_without_a_stack(tmp_path):
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    source, library = tmp_path / "spin.c", tmp_path / "spin.so"
-    source.write_text(SPIN_C)
-    options = ["-O1", "-shared", "-fPIC", "-pthread"]
-    subprocess.run([compiler, *options, source, "-o", library], check=True)
-    program = f"import ctypes\nctypes.CDLL({str(library)!r}).spin_beside()"
+    library = library_of(tmp_path, SPIN_C)
+    program = f"import ctypes\nctypes.CDLL({library!r}).spin_beside()"
     _, trace = sampled(python(program), tmp_path / "t", "python")
     assert not losses(trace)
     samples = table(trace, "sample")
@@ -206,9 +243,36 @@ for _ in range(200):
 
 def test_a_program_that_uses_the_signal_itself_keeps_it(tmp_path):
     source = """
-import signal
+import os, signal
 taken = []
 light(0.3)
+signal.signal(signal.SIGURG, lambda *_: taken.append(1))
+for _ in range(20): heavy(0.025); os.kill(os.getpid(), signal.SIGURG)
+assert len(taken) > 10
+"""
+    done, trace = sampled(python(source), tmp_path / "t", "python")
+    assert done.exit_code == 0
+    assert "the program took SIGURG for itself: not sampled from then on" in losses(trace)
+    assert any("of 0." in reason and "were not sampled" in reason for reason in losses(trace))
+
+
+def test_a_program_that_resets_its_signals_goes_on(tmp_path):
+    source = """
+import signal
+heavy(0.1)
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_DFL)
+heavy(0.2)
+"""
+    done, trace = sampled(python(source), tmp_path / "t", "python", frequency=997)
+    assert done.exit_code == 0
+    assert "the program took SIGURG for itself: not sampled from then on" in losses(trace)
+
+
+def test_another_profiler_beside_it_has_its_own_signal(tmp_path):
+    source = """
+import signal
+taken = []
 signal.signal(signal.SIGPROF, lambda *_: taken.append(1))
 signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
 heavy(0.5)
@@ -217,8 +281,36 @@ assert len(taken) > 10
 """
     done, trace = sampled(python(source), tmp_path / "t", "python")
     assert done.exit_code == 0
-    assert "the program took SIGPROF for itself: not sampled from then on" in losses(trace)
-    assert any("of 0." in reason and "were not sampled" in reason for reason in losses(trace))
+    assert not losses(trace)
+    assert seconds_of(trace, "heavy") == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_handler_that_leaves_by_a_long_jump_does_no_harm(tmp_path):
+    """It may have interrupted one that takes a sample."""
+    library = library_of(tmp_path, JUMPS_C)
+    source = f"""
+import ctypes
+jumps = ctypes.CDLL({library!r}).jumps
+def deep(n): return deep(n - 1) if n else jumps()
+assert deep(200) > 100
+light(0.5)
+"""
+    done, trace = sampled(python(source), tmp_path / "t", "python", frequency=997)
+    assert done.exit_code == 0
+    assert seconds_of(trace, "light") == pytest.approx(0.5, abs=0.06)
+
+
+def test_functions_that_get_the_memory_of_others_have_their_own_names(tmp_path):
+    source = """
+def model(): spend(0.02)
+def once(i):
+    name = f"copy_{i:03d}"
+    type(model)(model.__code__.replace(co_name=name, co_qualname=name), globals())()
+for i in range(30): once(i)
+"""
+    _, trace = sampled(python(source), tmp_path / "t", "python")
+    functions = table(trace, "frame")["function"].unique()
+    assert sum(name.startswith("copy_") for name in functions) > 15
 
 
 def test_only_threads_with_the_lock_where_that_is_asked_for(tmp_path):

@@ -1,0 +1,53 @@
+/* Memory that no pointer can lead to, and threads that end before they have a timer. */
+#include "python_frames.h"
+#include "thread_timers.h"
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+using namespace pasta;
+
+namespace {
+
+int asked = 0;
+std::vector<timer_t> deleted;
+
+} // namespace
+
+/* In the system's place: of two threads the one that is asked for last has ended. */
+extern "C" int timer_create(clockid_t, sigevent *, timer_t *timer) {
+    if (++asked == 2) {
+        errno = EINVAL;
+        return -1;
+    }
+    *timer = reinterpret_cast<timer_t>(7);
+    return 0;
+}
+extern "C" int timer_settime(timer_t, int, const itimerspec *, itimerspec *) { return 0; }
+extern "C" int timer_delete(timer_t timer) {
+    deleted.push_back(timer);
+    return 0;
+}
+
+int main() {
+    static OwnMemory memory;
+    uint64_t known = 42, read = 0;
+    char frame[72];
+    memory.forget();
+    bool found = memory.get(read, reinterpret_cast<uintptr_t>(&known));
+    bool nowhere = memory.copy(frame, UINTPTR_MAX - 15, sizeof(frame)) || memory.copy(frame, UINTPTR_MAX, sizeof(frame));
+    std::printf("found %d %d, nowhere %d\n", found, static_cast<int>(read), nowhere);
+
+    std::atomic<bool> done{false};
+    std::thread beside([&] { while (!done) std::this_thread::yield(); });
+    std::thread([&] {
+        ThreadTimers timers(SIGURG, 10'000'000, nullptr);
+        timers.follow();
+        std::printf("refused %d\n", static_cast<int>(timers.refused));
+    }).join();
+    done = true;
+    beside.join();
+    std::printf("asked %d, deleted %zu\n", asked, deleted.size());
+}
