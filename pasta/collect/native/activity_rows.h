@@ -61,7 +61,7 @@ class ActivityRows {
     uint64_t refused_texts() const { return ring.text.refused; }
 
     void count_loss(const std::string &reason, uint64_t count) {
-        losses.add(ring, texts.id("cuda"), texts.id(reason), static_cast<int64_t>(count), static_cast<int64_t>(clock()));
+        losses.add(ring, ring.reason_id("cuda"), ring.reason_id(reason), static_cast<int64_t>(count), static_cast<int64_t>(clock()));
     }
 
     void write() {

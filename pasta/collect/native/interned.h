@@ -98,7 +98,7 @@ using TextList = std::vector<std::string>;
 
 /* The ids of texts, or of lists of texts, in one ring; from 1. For any thread.
  *
- * Memory is bounded: a new text that comes after MOST_BYTES has the id 0, which is null. */
+ * Memory is bounded: a new text that comes after MOST_BYTES has the id 0, which is null, unless it is `needed`. */
 class Interned {
   public:
     /* Texts that have an id and are not in the ring. */
@@ -108,12 +108,12 @@ class Interned {
     };
     std::atomic<uint64_t> refused{0};
 
-    uint32_t id(TextList list) {
+    uint32_t id(TextList list, bool needed = false) {
         std::string key;
         for (const std::string &text : list) key.append(text).push_back('\x1f');
         std::lock_guard<std::mutex> guard(lock);
         if (auto known = ids.find(key); known != ids.end()) return known->second;
-        if ((bytes += key.size() + sizeof(TextList)) > MOST_BYTES) {
+        if ((bytes += key.size() + sizeof(TextList)) > MOST_BYTES && !needed) {
             ++refused;
             return 0;
         }

@@ -49,7 +49,7 @@ class MemoryRows {
     uint64_t refused_texts() const { return ring.text.refused; }
 
     void count_loss(const std::string &reason, uint64_t count) {
-        losses.add(ring, text("cuda.memory"), text(reason), static_cast<int64_t>(count), clock());
+        losses.add(ring, ring.reason_id("cuda.memory"), ring.reason_id(reason), static_cast<int64_t>(count), clock());
     }
 
     void add_launch(const Launch &launch, const char *call, int64_t end) {

@@ -35,7 +35,9 @@ class SampleRows {
         known->second.count += count;
     }
     void write_losses() {
-        for (auto &[reason, each] : std::exchange(lost, {})) losses.add(ring, text("cpu"), text(reason), each.count, each.first_ts);
+        for (auto &[reason, each] : std::exchange(lost, {})) losses.add(ring, ring.reason_id("cpu"), ring.reason_id(reason), each.count, each.first_ts);
+        if (uint64_t refused = ring.text.refused.exchange(0))
+            losses.add(ring, ring.reason_id("cpu"), ring.reason_id("names beyond the first 32 MB of different ones: left out"), refused, clock());
         losses.write(ring);
     }
 

@@ -33,6 +33,9 @@ class Ring {
         return text.id({clean(value, slot_bytes() / 4)});
     }
 
+    /* Of why something was lost, which is told also where there is no room for names. */
+    uint32_t reason_id(std::string_view value) { return text.id({clean(value, slot_bytes() / 4)}, true); }
+
     int table(const char *name) const { return pasta_find_table(&ring, name); }
     int column(int table, const char *name) const { return pasta_find_column(&ring, table, name); }
 

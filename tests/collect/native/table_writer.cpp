@@ -29,6 +29,14 @@ int main(int count, char **arguments) {
         copies.write(ring);
         return 0;
     }
+    if (std::getenv("NAMELESS")) { /* more names than there is room for */
+        for (int name = 0; name < 40; ++name) ring.text.id({std::string(1 << 20, static_cast<char>('0' + name))});
+        ring.text.take();
+        copies.add(ring, 0, 0, 0, 0, ring.text_id("a name"));
+        copies.add(ring, 0, 1, 0, 0, ring.reason_id("a reason"));
+        copies.write(ring);
+        std::printf("%llu ", static_cast<unsigned long long>(ring.text.refused));
+    }
     const std::string settings = std::getenv("PASTA_COLLECT");
     std::printf("%lld %s %d\n", static_cast<long long>(pasta::json_number(settings, "offset")),
                 pasta::json_text(settings, "cuda", "level").value_or("none").c_str(),

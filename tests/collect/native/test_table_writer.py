@@ -92,6 +92,12 @@ def test_settings_are_read_from_a_collectors_own_object(program, settings, told)
     assert run(program, 1, settings)[0] == told
 
 
+def test_why_something_was_lost_is_told_where_names_have_no_room(program):
+    told, rows = run(program, 1, {}, NAMELESS="yes")
+    assert int(told.split()[0]) > 1
+    assert [row["kind"] for row in rows[1:]] == [None, "a reason"]
+
+
 def test_names_that_found_no_room_are_told_with_later_rows(program):
     with Channel.create("stalled", tables=WIRE_TABLES, slots=8, block_seconds=0) as channel:
         environment = {**os.environ, "PASTA_COLLECT": "{}", "STALLED": "yes"}
