@@ -59,7 +59,7 @@ void sample(int, siginfo_t *info, void *) {
     if (!only_with_lock || (state && python.current_state() == state)) {
         double weight = period_ns * (1 + info->si_overrun);
         auto now = static_cast<int64_t>(pasta_clock(CLOCK_MONOTONIC));
-        log_of_samples.add(reinterpret_cast<uintptr_t>(state), syscall(SYS_gettid), now, weight);
+        log_of_samples.add(recording, reinterpret_cast<uintptr_t>(state), syscall(SYS_gettid), now, weight);
     }
     errno = error;
 }

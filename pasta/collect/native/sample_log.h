@@ -74,12 +74,14 @@ class SampleLog {
     PythonFrames frames; /* of whoever holds the lock */
 
     /* Add what the calling thread does now; a `state` of 0: it runs no Python. */
-    void add(uintptr_t state, int64_t tid, int64_t ts, double weight) {
+    void add(const std::atomic<bool> &wanted, uintptr_t state, int64_t tid, int64_t ts, double weight) {
         if (!lock()) {
             busy.fetch_add(1, std::memory_order_relaxed);
             return;
         }
-        if (!state) {
+        if (!wanted) {
+            /* It ended while this thread had no processor: its frames may have gone with the interpreter. */
+        } else if (!state) {
             put(Entry::SAMPLE, SampleEntry{0, tid, ts, weight});
         } else if (!frames.walk(state, true)) {
             ++lost.unreadable;
