@@ -21,7 +21,7 @@ from pasta.pipeline.engines.choice import engine_of
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.live import LiveGraph
-from pasta.pipeline.run import Source, check_wanted, run_graph, wanted_nodes
+from pasta.pipeline.run import Source, check_wanted, lacking, run_graph, wanted_nodes
 from pasta.pipeline.sharing import SharedNodes, SharedRows
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.report import Report, TablePart, build_report
@@ -242,7 +242,7 @@ def reports(
     for name in tools_called(tools):
         config = load_tool(str(files[name]))
         graph = build_graph(config, {}, included, built=built)
-        if missing := _missing(config, graph, sources):
+        if missing := lacking(config, graph, sources):
             left_out[name] = missing
         else:
             asked[name] = _Asked(name, config, graph, sources)
@@ -257,18 +257,6 @@ def _each(asked: Mapping[str, _Asked], engine: str) -> Iterator[tuple[str, Repor
     for name in shared.order:
         running = engine_of(engine, EngineOptions())
         yield name, _answer(asked[name], running, outputs=False, shared=shared.of(name))[0]
-
-
-def _missing(config: ToolConfig, graph: Graph, sources: Sequence[Source]) -> str:
-    """Return what a tool needs that traces lack; empty if nothing."""
-    inputs = graph.inputs.values()
-    if config.inputs and any(given.run for given in inputs):
-        return "it compares runs that have names"
-    required = dict.fromkeys(given.table for given in inputs if not given.optional)
-    lacking = [
-        table for table in required if not all(source.trace.has(table) for source in sources)
-    ]
-    return f"no table {', '.join(lacking)}" if lacking else ""
 
 
 def collectors_of(tool: str, parameters: Mapping[str, Any] | None = None) -> dict[str, str]:

@@ -169,6 +169,16 @@ def chosen_sources(config: InputConfig, sources: Sequence[Source]) -> list[Sourc
     return [source for source in sources if config.run in (None, source.name)]
 
 
+def lacking(config: ToolConfig, graph: Graph, sources: Sequence[Source]) -> str:
+    """Return what a tool needs that traces lack; empty if nothing."""
+    inputs = graph.inputs.values()
+    if config.inputs and any(given.run for given in inputs):
+        return "it compares runs that have names"
+    required = dict.fromkeys(given.table for given in inputs if not given.optional)
+    absent = [table for table in required if not all(source.trace.has(table) for source in sources)]
+    return f"no table {', '.join(absent)}" if absent else ""
+
+
 def only_trace(sources: Sequence[Source]) -> str | None:
     """Return the name of the only trace that was given, if one was."""
     return sources[0].name if len(sources) == 1 else None
