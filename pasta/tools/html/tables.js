@@ -52,8 +52,8 @@ function drawTable(part, section) {
     const whole = part.all_rows > part.rows ? ` of the first ${part.rows.toLocaleString("en-US")}` : "";
     count.textContent = `${shown.toLocaleString("en-US")}${whole} of ${part.all_rows.toLocaleString("en-US")} rows`;
   };
+  counted(part.rows);
   table.on("tableBuilt", () => {
-    counted(part.rows);
     place.querySelectorAll(".tabulator-col").forEach((heading) => {
       heading.tabIndex = 0;
       heading.addEventListener("keydown", (event) => {
