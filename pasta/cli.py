@@ -48,6 +48,11 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command as click does, or say in which group it stands.
+
+        Raises:
+            UsageError: it is only in groups.
+        """
         groups = {
             name: each for name, each in self.commands.items() if isinstance(each, click.Group)
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +27,12 @@ def test_files_are_short(path):
 
 def test_tools_are_shorter_still():
     assert median(lines_of(path) for path in FILES if path not in PARTS) <= MEDIAN_LINES
+
+
+def test_a_copy_of_a_tool_in_a_folder_finds_its_parts(tmp_path):
+    copied = tmp_path / "a11.yaml"
+    shutil.copy(shipped_tools()["xsp/a11"], copied)
+    assert api.check(str(copied))[1].nodes.keys() == api.check("xsp/a11")[1].nodes.keys()
 
 
 def lines_of(path: Path) -> int:

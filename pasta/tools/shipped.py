@@ -160,8 +160,10 @@ def _file_of(name: str, includer: ToolConfig) -> Path:
 
 
 def _folders(includer: ToolConfig) -> list[Path]:
-    """Return where the YAML files lie that a tool may include by their paths."""
+    """Return where the YAML files lie that a tool may include by their paths: its own folder, and that of shipped ones.
+
+    A copy of a shipped tool finds its parts there too, as one in a checkout beside an installed pasta does.
+    """
     if includer.path is None:
         return []
-    own, shipped = includer.path.parent.resolve(), config_folder().resolve()
-    return [own, shipped] if own.is_relative_to(shipped) else [own]
+    return [includer.path.parent.resolve(), config_folder().resolve()]

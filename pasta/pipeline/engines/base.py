@@ -99,6 +99,9 @@ class Engine(ABC):
         del graph, sources, wanted, known
         return {}
 
+    def close(self) -> None:  # noqa: B027 (most engines hold nothing)
+        """Give back devices, workers and connections."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -108,4 +111,4 @@ class Engine(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        return None
+        self.close()

@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import polars as pl
@@ -217,14 +216,6 @@ class DaskEngine(Engine):
             self.close()
             raise EngineError(_unreachable(self._scheduler, connected=connected)) from error
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Disconnect, and end the workers that were started here."""

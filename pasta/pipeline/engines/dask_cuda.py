@@ -9,7 +9,6 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import polars as pl
@@ -130,12 +129,8 @@ class DaskCudaEngine(Engine):
             DaskEngine.from_options(options, dask_client=self._client)
         )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Disconnect, and end the workers that were started here."""
         self._open.close()
 
 

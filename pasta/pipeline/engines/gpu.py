@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 import polars as pl
 
@@ -138,7 +137,7 @@ class GpuEngine(Engine):
             yield device
         except BaseException as error:
             shortage = device.shortage()
-            self._close()
+            self.close()
             if isinstance(error, MemoryError):
                 raise EngineError(
                     f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask,"
@@ -151,21 +150,14 @@ class GpuEngine(Engine):
     def _opened(self, streaming: bool) -> Device:  # noqa: FBT001 (as `_open_device`)
         """Return the device as it was opened for a run like this, or open it."""
         if streaming not in self._devices:
-            self._close()
+            self.close()
             self._devices[streaming] = self._open_device(streaming)
         return self._devices[streaming]
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the device; a run opens it again."""
         while self._devices:
             self._devices.popitem()[1].close()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()
 
 
 def _open_gpu(streaming: bool) -> Device:  # noqa: FBT001 (the only argument of a factory)
