@@ -12,12 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from pasta.collect.native_library import ARCHITECTURES, BUILT, PARTS, PATCHES, PORTABLE
+from pasta.collect.native_library import (
+    ACTIVITY,
+    ARCHITECTURES,
+    BUILT,
+    MEMORY,
+    PARTS,
+    PATCHES,
+    PORTABLE,
+    SAMPLES,
+)
 from pasta.collect.target.compiled import NATIVE
 from tests.collect.fatbin_help import architectures
 
 ROOT = Path(__file__).parent.parent
 CMAKE = (ROOT / "CMakeLists.txt").read_text()
+CALLED_FIRST = {
+    ACTIVITY: "InitializeInjection",
+    MEMORY: "InitializeInjection",
+    SAMPLES: "pasta_sampling_load",
+}
 VARIABLES = ("PASTA_NATIVE", "PASTA_CUDA_TOOLKITS", "PASTA_CUDA_PACKAGES")
 
 
@@ -108,4 +122,4 @@ def test_libraries_of_the_wheel_load_without_a_driver_and_patches_have_code_for_
             assert "90" in made
             assert made == [name for name in ARCHITECTURES if name in made]
         else:
-            assert callable(ctypes.CDLL(str(product)).InitializeInjection)
+            assert callable(getattr(ctypes.CDLL(str(product)), CALLED_FIRST[part]))
