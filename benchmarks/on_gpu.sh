@@ -43,6 +43,7 @@ engines() {
     --systems "pasta gpu;polars;pasta cpu"
 }
 managed() { python benchmarks/managed_migrations.py; }
+three_analyses() { python benchmarks/three_analyses.py; }
 collectors() { python benchmarks/overhead.py "$workload" --rounds 3 -- --device cuda --mode train --iters 50; }
 paper_models() {
   for mode in "" --train; do
@@ -56,7 +57,7 @@ paper_models() {
 }
 
 steps=(tests_memory tests_engines_in_memory tests_engines_streamed tests_engines_rest tests_collect system
-  touch_bound_by_gpu touch_by_kernel access_stored access_counted timeline engines managed collectors paper_models)
+  touch_bound_by_gpu touch_by_kernel access_stored access_counted timeline engines managed three_analyses collectors paper_models)
 for step in "${@:-${steps[@]}}"; do
   began=$SECONDS
   export -f "$step" gpu_tests memory_overhead
