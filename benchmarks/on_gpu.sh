@@ -13,7 +13,7 @@ mkdir -p "$logs"
 scratch=$(mktemp -d /dev/shm/pasta-figures-XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 
-gpu_tests() { python -m pytest -q -m gpu --tb=short "$@"; }
+gpu_tests() { python -m pytest -q -m gpu -n 5 -p no:benchmark --tb=short "$@"; }
 memory_overhead() { python benchmarks/memory_overhead.py "$workload" --rounds 3 "$@"; }
 
 tests_memory() {
