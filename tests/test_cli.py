@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from pasta.cli import cli
 from pasta.tools.shipped import shipped_tools
@@ -56,10 +57,13 @@ def test_a_missing_config_path_whose_stem_ships_is_that_tool(tmp_path):
 
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_every_shipped_tool_checks_and_shows(tool):
-    assert pasta("pipeline", "check", tool).returncode == 0
-    shown = pasta("pipeline", "show", tool)
-    assert shown.returncode == 0
-    assert pasta("pipeline", "show", tool, "--mermaid").stdout.startswith("flowchart LR")
+    checked, shown, drawn = (
+        CliRunner().invoke(cli, ["pipeline", *arguments, tool])
+        for arguments in (["check"], ["show"], ["show", "--mermaid"])
+    )
+    assert (checked.exit_code, shown.exit_code, drawn.exit_code) == (0, 0, 0)
+    assert shown.stdout
+    assert drawn.stdout.startswith("flowchart LR")
 
 
 @pytest.mark.parametrize(

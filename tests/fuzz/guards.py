@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import sysconfig
+import threading
 import zoneinfo
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ class _Watch:
     def __init__(self) -> None:
         self.folder = ""
         self.seen: list[str] = []
+        self._others: frozenset[int | None] = frozenset()
         self._installed = False
 
     def install(self) -> None:
@@ -62,8 +64,15 @@ class _Watch:
             self._installed = True
             sys.addaudithook(self._hear)
 
+    def begin(self, folder: Path) -> None:
+        """Watch this thread and those that it starts; others were there before, for other tests."""
+        self.install()
+        own = threading.current_thread()
+        self._others = frozenset(one.ident for one in threading.enumerate() if one is not own)
+        self.folder, self.seen = str(folder.resolve()), []
+
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.folder:
+        if not self.folder or threading.get_ident() in self._others:
             return
         if event in _NEVER:
             self._forbid(f"{event} {arguments[:2]!r}")
@@ -109,10 +118,10 @@ def confined(folder: Path) -> Iterator[None]:
     """Raise `Forbidden` at anything opened outside `folder`, at processes and at connections.
 
     What is raised is raised again at the end, if it was swallowed in between. Python's own files
-    may be read. Native code is not seen; look at the folders afterwards.
+    may be read. Threads that run already are not the reader's. Native code is not seen; look at the
+    folders afterwards.
     """
-    _watch.install()
-    _watch.folder, _watch.seen = str(folder.resolve()), []
+    _watch.begin(folder)
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import subprocess
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -132,6 +133,39 @@ def test_what_no_reader_may_do_is_found(judged, act, how, tmp_path, monkeypatch)
     with pytest.raises(Forbidden):
         judged(how(act))
     assert not list(tmp_path.rglob("canary"))
+
+
+def test_what_a_thread_of_the_reader_does_is_the_readers(judged):
+    def aside(source, part, losses):
+        thread = threading.Thread(target=lambda: suppressed(Path("/etc/passwd").read_text))
+        thread.start()
+        thread.join()
+
+    def suppressed(act):
+        with contextlib.suppress(BaseException):
+            act()
+
+    with pytest.raises(Forbidden, match="opened '/etc/passwd'"):
+        judged(aside)
+
+
+def test_what_another_thread_does_meanwhile_is_not(judged):
+    asked, done, read = threading.Event(), threading.Event(), []
+
+    def another():
+        asked.wait()
+        read.append(Path("/etc/passwd").read_text())
+        done.set()
+
+    def wait(source, part, losses):
+        asked.set()
+        done.wait(10)
+
+    thread = threading.Thread(target=another)
+    thread.start()
+    judged(wait)
+    thread.join()
+    assert read
 
 
 def test_what_takes_too_long_is_ended(judged):
