@@ -83,6 +83,15 @@ def test_lines_of_older_tools(imported):
     }
 
 
+def test_launches_have_any_number_of_64_bits(imported):
+    last, beyond = 2**64 - 2, 2**64 - 1
+    told = [LAUNCH.format(last), access(last, addresses=[5])]
+    report, trace = imported([*told, LAUNCH.format(beyond), access(beyond, addresses=[6])])
+    assert rows(trace, "access", "launch_id", "address") == [(2**64 - 1, 5)]
+    assert rows(trace, "kernel", "launch_id") == [(2**64 - 1,)]
+    assert losses(report) == {"line of no known form: left out": 2}
+
+
 @pytest.mark.parametrize(
     ("mnemonic", "expected"),
     [

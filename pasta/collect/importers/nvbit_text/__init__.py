@@ -23,7 +23,7 @@ class NvbitText:
     """Reads launches as kernels without times, and the addresses of each active lane."""
 
     format = "memory trace (NVBit text)"
-    version = 2
+    version = 3
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -10,18 +10,20 @@ from pasta.collect.importers.nvbit_text.opcodes import Opcode, opcode_of
 _SIZE = r"(\d{1,10}),(\d{1,10}),(\d{1,10})"
 _LAUNCH = re.compile(
     r"(?:MEMTRACE: )?(?:CTX 0x(?P<context>[0-9a-f]{1,16}) - )?(?:LAUNCH - )?"
-    r"Kernel (?:pc )?0x[0-9a-f]+ - Kernel name (?P<name>.*?) - grid launch id (?P<id>\d{1,18})(?!\d)"
+    r"Kernel (?:pc )?0x[0-9a-f]+ - Kernel name (?P<name>.*?) - grid launch id (?P<id>\d{1,20})(?!\d)"
     rf"(?: - grid size {_SIZE} - block size {_SIZE}"
     r"(?: - nregs (?P<registers>\d{1,9}))?(?: - shmem (?P<shared>\d{1,9}))?"
     r"(?: - cuda stream id (?P<stream>-?\d{1,18}))?)?.*"
 )
 _ACCESS = re.compile(
     r"(?:MEMTRACE: )?(?:CTX 0x(?P<context>[0-9a-f]{1,16}) - )?"
-    r"(?:(?:grid_launch_id|grid launch id|kernel) (?P<id>\d{1,18}) - )?"
+    r"(?:(?:grid_launch_id|grid launch id|kernel) (?P<id>\d{1,20}) - )?"
     r"CTA (?P<x>\d{1,10}),(?P<y>\d{1,10}),(?P<z>\d{1,10}) - warp (?P<warp>\d{1,9})"
     r"(?: - (?:pc|PC|offset) (?:0x)?(?P<pc>[0-9a-f]{1,8}))? - (?P<opcode>[A-Z][\w.]*)"
 )
 _LARGEST = (1 << 32) - 1
+_LARGEST_LAUNCH = (1 << 64) - 2
+"""A launch's number is one less than its id."""
 
 
 class Launch(NamedTuple):
@@ -51,7 +53,7 @@ class Instruction(NamedTuple):
 def launch_of(line: str) -> Launch | None:
     """Return the launch that a line tells of; `None`: none."""
     found = _LAUNCH.fullmatch(line)
-    if found is None:
+    if found is None or int(found["id"]) > _LARGEST_LAUNCH:
         return None
     sizes = [_fits(found[group]) for group in range(4, 10)]
     return Launch(
@@ -69,7 +71,7 @@ def launch_of(line: str) -> Launch | None:
 def instruction_of(prefix: str) -> Instruction | None:
     """Return what stands before the addresses of a line; `None`: it is no access."""
     found = _ACCESS.fullmatch(prefix)
-    if found is None:
+    if found is None or int(found["id"] or 0) > _LARGEST_LAUNCH:
         return None
     return Instruction(
         None if found["id"] is None else int(found["id"]),
