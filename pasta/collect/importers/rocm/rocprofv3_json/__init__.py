@@ -20,7 +20,7 @@ class Rocprofv3Json:
     """Imports one file, which holds one process, or several of one rank."""
 
     format = "rocprofv3 (JSON)"
-    version = 2
+    version = 3
     general = False
 
     def recognises(self, source: Source) -> bool:

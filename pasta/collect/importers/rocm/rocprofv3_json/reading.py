@@ -111,7 +111,7 @@ class Reading:
         if not self._processes:
             raise InputError(f"{self._losses.source}: JSON without a process in '{_ROOT}'")
         if reader.cut:
-            self._losses.fault(f"JSON {reader.cut}; {reader.kept} complete records are kept")
+            self._losses.fault(f"{reader.cut}, {reader.kept} records kept")
 
     def _begin_process(self, number: int) -> None:
         self._processes = number
