@@ -94,7 +94,6 @@ def _sentence(report: Report, rows: pl.DataFrame, *, finished: bool) -> str:
     lost = f"{facts['lost']:,} lost or doubtful, see below" if facts["lost"] else "nothing lost"
     if not finished:
         lost = f"not finished, see below; {lost} so far"
-    return (
-        f"{facts['rows']:,} rows in {tables} tables of {facts['ranks']} rank(s) over"
-        f" {human(facts['span_ns'], 'span_ns')}; {lost}"
-    )
+    timeless = facts["span_ns"] is None
+    extent = "without a time" if timeless else f"over {human(facts['span_ns'], 'span_ns')}"
+    return f"{facts['rows']:,} rows in {tables} tables of {facts['ranks']} rank(s) {extent}; {lost}"

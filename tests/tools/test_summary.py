@@ -28,3 +28,9 @@ def test_what_is_unusual_is_a_finding_of_its_own(make_trace):
     assert len(pasta.run("summary", trace=make_trace(kernel=kernels, call=calls)).findings) == 2
     apart = [{**kernel, "stream": n} for n, kernel in enumerate(kernels)]
     assert len(pasta.run("summary", trace=make_trace("u", kernel=apart, call=calls)).findings) == 1
+
+
+def test_a_trace_without_times_says_so(make_trace):
+    trace = make_trace(metric=[{"launch_id": 1, "name": "waves", "value": 2.0}])
+    [said] = pasta.run("summary", trace=trace).findings
+    assert said == "1 rows in 1 tables of 1 rank(s) without a time; nothing lost"

@@ -36,10 +36,11 @@ def stream_warnings(trace: Trace) -> list[str]:
 def _overlap(trace: Trace, found: _Streams) -> Iterator[str]:
     if found.overlapping:
         first, most = (named(trace, "kernel", _is(one)) for one in (found.first, found.most))
+        also_first = "" if first == most else f" (first: {first})"
         yield (
             f"{of(found.overlapping, found.kernels, 'kernels')} begin before the one before them on"
             f" their stream has ended, by up to {time(found.most['overlap'])} ({most}), so that"
-            f" durations add up to more than busy time (first: {first})"
+            f" durations add up to more than busy time{also_first}"
         )
 
 

@@ -9,6 +9,7 @@ from pasta.tools.units import human, shorten
 from pasta.trace import Trace
 
 _LABELS = ("name", "operation", "event", "kind")
+_SMALLEST = 0.001
 
 
 def time(nanoseconds: int) -> str:
@@ -18,10 +19,11 @@ def time(nanoseconds: int) -> str:
 
 def share(part: int, whole: int) -> str:
     """Return a part of a whole in percent; one that is neither nothing nor all never looks so."""
-    percent = 100 * part / whole
-    if 0 < part < whole:
-        percent = min(max(percent, 0.1), 99.9)
-    return f"{percent:.1f} %"
+    if 0 < part < whole * _SMALLEST:
+        return "under 0.1 %"
+    if whole * (1 - _SMALLEST) < part < whole:
+        return "over 99.9 %"
+    return f"{100 * part / whole:.1f} %"
 
 
 def of(part: int, whole: int, things: str) -> str:
@@ -32,11 +34,12 @@ def of(part: int, whole: int, things: str) -> str:
 def named(trace: Trace, table: str, where: pl.Expr) -> str:
     """Return, as `rank 0, 'name' at ts 12`, the first row of a table that fulfils a condition.
 
-    The result is empty where none does.
+    The result is empty where none does; it ends at the name where the row has no time.
     """
     columns = TABLES[table].schema.names
     label = next((column for column in _LABELS if column in columns), "ts")
     rows = trace.scan(table).filter(where).select("rank", "ts", label=pl.col(label).cast(pl.String))
     for rank, ts, text in rows.bottom_k(1, by=["ts", "rank"]).collect(engine="streaming").rows():
-        return f"rank {rank or 0}, '{shorten(text or '')}' at ts {ts}"
+        moment = "" if ts is None else f" at ts {ts}"
+        return f"rank {rank or 0}, '{shorten(text or '')}'{moment}"
     return ""

@@ -31,6 +31,12 @@ def test_an_overlap_is_counted_with_the_first_and_the_largest(make_trace):
     assert said.endswith("(first: rank 0, 'k1' at ts 8)")
 
 
+def test_one_overlap_is_named_once(make_trace):
+    (said,) = stream_warnings(make_trace(kernel=kernels((0, 10), (8, 5))))
+    assert said.count("'k1' at ts 8") == 1
+    assert said.endswith("so that durations add up to more than busy time")
+
+
 def test_a_kernel_that_outlasts_its_successors(make_trace):
     """One of 1.6 s takes 99 % of the time, and 30 others run inside it."""
     long = [(0, 1_600_000_000)]
@@ -38,7 +44,10 @@ def test_a_kernel_that_outlasts_its_successors(make_trace):
     overlap, outlasting = stream_warnings(make_trace(kernel=given_))
     assert overlap.startswith("30 of 31 kernels (96.8 %)")
     assert outlasting.startswith("1 of 31 kernels (3.2 %) last past the end of kernels that follow")
-    assert "the longest takes 1.60 s, 99.9 % of all kernel time, and covers 30 others" in outlasting
+    assert (
+        "the longest takes 1.60 s, over 99.9 % of all kernel time, and covers 30 others"
+        in outlasting
+    )
     assert "(rank 0, 'k0' at ts 0)" in outlasting
 
 
