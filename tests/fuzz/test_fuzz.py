@@ -15,6 +15,7 @@ from pasta.collect.importer import IMPORTERS
 from tests.conftest import ROOT
 from tests.fuzz.judge import ROWS
 from tests.fuzz.many import make
+from tests.fuzz.mutators import MUTATORS, mutate
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import targets
 
@@ -80,6 +81,12 @@ def test_a_run_guided_by_coverage_finds_more_inputs(tmp_path):
     subprocess.run([*command, *options], cwd=ROOT, check=True, capture_output=True, timeout=300)
     found = list((tmp_path / "container text_lines").iterdir())
     assert len(found) > len(TARGETS["container text_lines"].seeds)
+
+
+@pytest.mark.parametrize("kind", MUTATORS)
+def test_a_file_with_nothing_left_in_it_can_be_changed_too(kind):
+    made = [mutate(kind, b"", Random(number)) for number in range(300)]
+    assert {type(data) for data in made} == {bytes}
 
 
 def test_splices_are_of_two_seeds():

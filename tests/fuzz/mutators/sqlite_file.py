@@ -17,7 +17,7 @@ _INT64 = 1 << 63
 
 def mutate_sqlite(data: bytes, random: Random) -> bytes:
     """Return the file with its content, its schema or its pages changed."""
-    if random.random() < 0.55:
+    if data and random.random() < 0.55:
         with contextlib.suppress(sqlite3.Error):
             data = _changed_content(data, random)
     if random.random() < 0.5:
@@ -231,7 +231,7 @@ def _overwritten(data: bytes, at: int, size: int, random: Random) -> bytes:
 
 def _swap_pages(data: bytes, random: Random) -> bytes:
     size = _page_size(data)
-    pages = [data[at : at + size] for at in range(0, len(data), size)]
+    pages = [data[at : at + size] for at in range(0, len(data), size)] or [data]
     one, other = random.randrange(len(pages)), random.randrange(len(pages))
     pages[one] = pages[other]
     return b"".join(pages)
