@@ -73,7 +73,7 @@ class Fields:
 
     records: Records
     body: Numbers
-    form: NDArray[np.int32]
+    form: Numbers
     kinds: Numbers
     offsets: Numbers
 
@@ -218,7 +218,7 @@ def _chain(pages: Pages, follows: Bytes, size: int, seen: NDArray[np.bool_]) -> 
     return np.concatenate(found)
 
 
-def _forms(data: Bytes, at: Numbers, length: Numbers) -> tuple[Bytes, NDArray[np.int32]]:
+def _forms(data: Bytes, at: Numbers, length: Numbers) -> tuple[Bytes, Numbers]:
     """Return the distinct headers of rows, filled up with nulls, and which of them each has.
 
     Args:
@@ -231,12 +231,12 @@ def _forms(data: Bytes, at: Numbers, length: Numbers) -> tuple[Bytes, NDArray[np
     if int(at.max(initial=0)) + width > len(data):
         filled = np.concatenate([data, np.zeros(width, dtype=np.uint8)])
     headers = pieces_at(filled, at, width).view(np.uint8).reshape(-1, width)
-    if length.min(initial=width) < width:
-        headers[np.arange(width) >= length[:, None]] = 0
+    for shorter in np.flatnonzero(np.bincount(length, minlength=width)[:width]):
+        headers[length == shorter, shorter:] = 0
     rows: Any = pa.Array.from_buffers(pa.binary(width), len(at), [None, pa.py_buffer(headers.data)])
     encoded = rows.dictionary_encode()
     distinct = np.frombuffer(b"".join(encoded.dictionary.to_pylist()), dtype=np.uint8)
-    return distinct.reshape(-1, width), encoded.indices.to_numpy()
+    return distinct.reshape(-1, width), encoded.indices.to_numpy().astype(np.int64)
 
 
 def _kinds(forms: Bytes, columns: int) -> Numbers:

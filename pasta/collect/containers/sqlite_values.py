@@ -149,9 +149,7 @@ def _words(data: Bytes, ends: Numbers) -> Numbers:
     return words
 
 
-def _masked(
-    values: NDArray[Any], null: NDArray[np.bool_], form: NDArray[np.int32]
-) -> pa.Array[Any]:
+def _masked(values: NDArray[Any], null: NDArray[np.bool_], form: Numbers) -> pa.Array[Any]:
     column: pa.Array[Any] = pa.array(values, mask=null[form] if null.any() else None)
     return column
 

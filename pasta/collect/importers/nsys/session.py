@@ -228,10 +228,10 @@ def no_ids(count: int) -> pa.Array[Any]:
 
 
 def _distinct(values: NDArray[Any]) -> list[int]:
-    """Return the distinct values, fast where there is one."""
+    """Return the distinct values, in any order; fast where there is one."""
     if len(values) and values[0] == values[-1] and (values == values[0]).all():
         return [int(values[0])]
-    found: list[int] = np.unique(values).tolist()
+    found: list[int] = pa.array(values).unique().to_pylist()
     return found
 
 
