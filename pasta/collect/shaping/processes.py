@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from pasta.collect.losses import Losses
+
+_EARLY = "process that ends before it starts: its end is unknown"
 
 
 class Processes:
@@ -43,3 +50,12 @@ class Processes:
                 "ended": pa.array(last, pa.int64()),
             }
         )
+
+
+def sound_ends(started: pa.Array[Any], ended: pa.Array[Any], losses: Losses) -> pa.Array[Any]:
+    """Return when processes ended, null where that is before they started, which is counted."""
+    earlier: Any = pc.less(ended, started)
+    early = earlier.fill_null(pa.scalar(value=False))
+    losses.fault(_EARLY, early.true_count)
+    known: pa.Array[Any] = pc.if_else(early, pa.scalar(None, ended.type), ended)
+    return known

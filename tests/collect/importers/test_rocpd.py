@@ -268,6 +268,16 @@ def test_a_table_whose_rows_were_deleted_is_empty(tmp_path):
     assert (report.rows["kernel"], report.rows.get("metric")) == (2, None)
 
 
+def test_a_process_that_ends_before_it_starts_has_no_end(tmp_path):
+    database = Database(tmp_path / "x.db", "3")
+    database.fill()
+    database.connection.execute(f'UPDATE "rocpd_info_process{GUID}" SET fini = 999')
+    database.close()
+    report = import_trace([tmp_path / "x.db"], tmp_path / "t")
+    assert rows(Trace.open(tmp_path / "t"), "process", "started", "ended") == [(1_000, None)]
+    assert losses(report)["process that ends before it starts: its end is unknown"] == 1
+
+
 def test_tables_without_a_guid(tmp_path):
     database = Database(tmp_path / "x.db", "3", suffix="")
     database.fill()

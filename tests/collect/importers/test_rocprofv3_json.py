@@ -78,6 +78,17 @@ def test_kernels_with_their_symbols_and_blocks(imported):
     assert losses(report) == {}
 
 
+def test_a_process_that_ends_before_it_starts_has_no_end(imported):
+    told = process(kernel_dispatch=[kernel(4, 5_000, 5_900, 11)])
+    told["metadata"]["fini_time"] = 999
+    report, trace = imported(document(told))
+    assert rows(trace, "process", "started", "ended") == [(1_000, None)]
+    ((_, reason, count, _),) = report.losses
+    assert (reason, count) == ("process that ends before it starts: its end is unknown", 1)
+    with pytest.raises(InputError, match="ends before it starts"):
+        imported(document(told), strict=True)
+
+
 def test_names_lds_and_streams_that_are_told_otherwise(imported):
     records = [
         kernel(1, 10, 20, 0, kernel_id=2, info={"group_segment_size": 96}),

@@ -30,7 +30,7 @@ class Rocpd:
     """Imports rocprofv3's database: schema 3, and schema 4 with tracks."""
 
     format = "rocpd (SQLite of rocprofv3)"
-    version = 2
+    version = 3
     general = False
 
     def recognises(self, source: Source) -> bool:

@@ -21,6 +21,7 @@ from pasta.collect.importers.rocm.lookup import Lookup, Lookups
 from pasta.collect.importers.rocm.rows import RocmRows, chosen, fitting
 from pasta.collect.losses import Losses
 from pasta.collect.shaping.copies import copy_device, copy_kind
+from pasta.collect.shaping.processes import sound_ends
 from pasta.trace_writer import PartWriter
 
 _I64: pa.DataType = pa.int64()
@@ -306,14 +307,16 @@ class _Recording:
         rows = self._processes.rows.slice(0, 1)
         columns = {name: rows[name].combine_chunks() for name in rows.column_names}
         (hosts,) = nodes.of(columns["nid"], "hostname")
+        started = _time(pc.coalesce(columns["init"], columns["start"]))
+        ended = _time(pc.coalesce(columns["fini"], columns["end"]))
         return pa.table(
             {
                 "pid": columns["pid"].fill_null(0),
                 "parent_pid": columns["ppid"],
                 "host": hosts,
                 "command": columns["command"],
-                "started": _time(pc.coalesce(columns["init"], columns["start"])),
-                "ended": _time(pc.coalesce(columns["fini"], columns["end"])),
+                "started": started,
+                "ended": sound_ends(started, ended, self._losses),
             }
         )
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pasta.collect.demangle import demangled
 from pasta.collect.importers.rocm.rocprofv3_json.records import Agent, Counter, Symbol
 from pasta.collect.losses import Losses
+from pasta.collect.shaping.processes import sound_ends
 
 GPU = 2
 _OBJECT_SUFFIX = ".kd"
@@ -140,18 +141,21 @@ class Described:
             return Symbol(0, formatted_kernel_name=f"kernel {kernel_id}")
         return symbol
 
-    def process_row(self) -> pa.Table:
-        """Return the row of `process`."""
+    def process_row(self, losses: Losses) -> pa.Table:
+        """Return the row of `process`; an end that cannot be is counted."""
         node, command = self.metadata.get("node"), self.metadata.get("command")
         host = node.get("hostname") if isinstance(node, dict) else None
-        started, ended = (_time(self.metadata.get(key)) for key in ("init_time", "fini_time"))
+        started, ended = (
+            pa.array([_time(self.metadata.get(key))], pa.int64())
+            for key in ("init_time", "fini_time")
+        )
         return pa.table(
             {
                 "pid": pa.array([self.pid], pa.int64()),
                 "host": pa.array([host if isinstance(host, str) else None]),
                 "command": pa.array([" ".join(map(str, _list(command))) or None], pa.string()),
-                "started": pa.array([started], pa.int64()),
-                "ended": pa.array([ended], pa.int64()),
+                "started": started,
+                "ended": sound_ends(started, ended, losses),
             }
         )
 

@@ -130,7 +130,7 @@ class Reading:
             self._losses.fault(_TWICE)
             return
         self._known.add(described.pid)
-        self._part.append("process", described.process_row())
+        self._part.append("process", described.process_row(self._losses))
         self._part.append("device", described.device_rows())
 
     def _take(self, path: tuple[str, ...], value: Any) -> None:
