@@ -222,6 +222,7 @@ def test_what_lies_outside_of_the_recorded_window_is_counted(imported):
             *({"ph": "i", "name": name, "ts": ts, "s": "g"} for name, ts in marks),
             *(complete("kernel", "k", ts, dur, pid=0, tid=7) for ts, dur in kernels),
             complete("cpu_op", "aten::add", 1, 2),
+            complete("cuda_sync", "Stream Sync", 60, 1, pid=0, tid=7),
         ]
     )
     assert len(rows(trace, "kernel", "ts")) == len(kernels)
@@ -230,6 +231,7 @@ def test_what_lies_outside_of_the_recorded_window_is_counted(imported):
         f"kernel before the {window}": 3,
         f"kernel after the {window}": 2,
         f"range before the {window}": 1,
+        f"synchronisation after the {window}": 1,
     }
 
 

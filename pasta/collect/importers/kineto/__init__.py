@@ -31,7 +31,7 @@ class Kineto:
     """
 
     format = "PyTorch profiler (Kineto JSON)"
-    version = 3
+    version = 4
     general = False
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:

@@ -12,7 +12,13 @@ from pasta.collect.shaping.decimal_time import nanoseconds
 from pasta.trace_merge import Transform
 
 BEGIN, END = "Iteration Start: PyTorch Profiler", "Record Window End"
-_ROWS = {"kernel": "kernel", "copy": "copy", "call": "call", "span": "range"}
+_ROWS = {
+    "kernel": "kernel",
+    "copy": "copy",
+    "sync": "synchronisation",
+    "call": "call",
+    "span": "range",
+}
 
 WINDOWED = tuple(_ROWS)
 """The tables whose rows are held against the window."""
