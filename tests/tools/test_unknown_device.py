@@ -62,4 +62,4 @@ def test_it_is_shown_as_unknown_or_the_host(trace):
     findings = pasta.run("device_time", trace=trace).findings
     assert sum("the host or an unknown device of rank 0 is busy" in text for text in findings) == 1
     findings = pasta.run("load_balance", trace=trace).findings
-    assert findings[0].startswith("rank 0, pid 1, device unknown computes longest")
+    assert findings[0].startswith("rank 0, pid 1, device unknown computes for ")
