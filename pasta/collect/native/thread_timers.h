@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <random>
 #include <unordered_map>
-#include <unordered_set>
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -47,6 +46,7 @@ class ThreadTimers {
             if (auto tid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)); tid > 0 && tid != own) meet(tid);
         closedir(folder);
         std::erase_if(timers, [&](auto &each) { return each.second.round != round && (timer_delete(each.second.id), true); });
+        std::erase_if(without, [&](auto &each) { return each.second != round; });
     }
 
   private:
@@ -59,17 +59,28 @@ class ThreadTimers {
     void *const value;
     const pid_t own = static_cast<pid_t>(syscall(SYS_gettid));
     std::unordered_map<pid_t, Timer> timers;
-    std::unordered_set<pid_t> without;
+    std::unordered_map<pid_t, uint64_t> without; /* thread -> when it was seen last */
     uint64_t round = 0;
     std::minstd_rand chance{static_cast<uint32_t>(pasta_clock(CLOCK_MONOTONIC))};
 
     void meet(pid_t tid) {
-        if (auto known = timers.find(tid); known != timers.end()) {
-            known->second.round = round;
+        if (auto refusal = without.find(tid); refusal != without.end()) {
+            refusal->second = round;
             return;
         }
-        if (without.contains(tid)) return;
+        if (auto known = timers.find(tid); known != timers.end()) {
+            known->second.round = round;
+            if (has_time_left(known->second.id)) return;
+            timer_delete(known->second.id);
+            timers.erase(known);
+        }
         start(tid);
+    }
+
+    /* False: its thread has ended, and what goes by the thread's number now is another. */
+    static bool has_time_left(timer_t timer) {
+        itimerspec left{};
+        return timer_gettime(timer, &left) || left.it_value.tv_sec || left.it_value.tv_nsec;
     }
 
     void start(pid_t tid) {
@@ -81,7 +92,7 @@ class ThreadTimers {
         timer_t timer;
         if (timer_create(clock_of(tid), &event, &timer)) {
             bool has_ended = errno == EINVAL || errno == ESRCH;
-            if (!has_ended && without.insert(tid).second) ++refused;
+            if (!has_ended && without.try_emplace(tid, round).second) ++refused;
             return;
         }
         timers[tid] = {timer, round};

@@ -1,4 +1,4 @@
-/* Memory that no pointer can lead to, and threads that end before they have a timer. */
+/* Memory that no pointer can lead to, and threads that end: before they have a timer, or to lend another their number. */
 #include "python_frames.h"
 #include "thread_timers.h"
 
@@ -12,6 +12,7 @@ using namespace pasta;
 namespace {
 
 int asked = 0;
+bool have_ended = false; /* the threads that the timers are of */
 std::vector<timer_t> deleted;
 
 } // namespace
@@ -26,6 +27,10 @@ extern "C" int timer_create(clockid_t, sigevent *, timer_t *timer) {
     return 0;
 }
 extern "C" int timer_settime(timer_t, int, const itimerspec *, itimerspec *) { return 0; }
+extern "C" int timer_gettime(timer_t, itimerspec *left) {
+    left->it_value.tv_nsec = !have_ended;
+    return 0;
+}
 extern "C" int timer_delete(timer_t timer) {
     deleted.push_back(timer);
     return 0;
@@ -44,10 +49,17 @@ int main() {
     std::thread beside([&] { while (!done) std::this_thread::yield(); });
     std::thread([&] {
         ThreadTimers timers(SIGURG, 10'000'000, nullptr);
-        timers.follow();
-        std::printf("refused %d\n", static_cast<int>(timers.refused));
+        auto follow = [&](const char *when) {
+            timers.follow();
+            std::printf("%s: asked %d, deleted %zu, refused %d\n", when, asked, deleted.size(), static_cast<int>(timers.refused));
+        };
+        follow("one ended");
+        follow("it is another");
+        follow("nothing new");
+        have_ended = true;
+        follow("both are others");
     }).join();
     done = true;
     beside.join();
-    std::printf("asked %d, deleted %zu\n", asked, deleted.size());
+    std::printf("deleted %zu\n", deleted.size());
 }
