@@ -142,6 +142,7 @@ class Sampling {
         rows.add_loss("samples that came faster than they could be written: dropped", lost.full);
         rows.add_loss("samples of call stacks of more than 256 frames: the outermost frames are left out", lost.too_deep);
         rows.add_loss("samples of call stacks beyond the first 65536 different ones: without a stack", lost.too_many);
+        rows.add_loss("samples of call stacks with places beyond the first 65536 different ones: without a stack", lost.too_many_places);
         if (is_new && !ended) name_threads();
         rows.write();
     }

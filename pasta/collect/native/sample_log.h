@@ -64,7 +64,7 @@ class MetKeys {
 
 /* What could not be recorded, in samples. */
 struct LostSamples {
-    uint64_t busy, unreadable, full, too_deep, too_many;
+    uint64_t busy, unreadable, full, too_deep, too_many, too_many_places;
 };
 
 /* It is too large for a stack. Every thread's handler adds; one thread takes, with all signals blocked. */
@@ -81,20 +81,12 @@ class SampleLog {
         }
         if (!wanted) {
             /* It ended while this thread had no processor: its frames may have gone with the interpreter. */
-        } else if (!state) {
-            put(Entry::SAMPLE, SampleEntry{0, tid, ts, weight});
-        } else if (!frames.walk(state, true)) {
+        } else if (state && !frames.walk(state, true)) {
             ++lost.unreadable;
+        } else if (state ? add_sample(tid, ts, weight) : put(Entry::SAMPLE, SampleEntry{0, tid, ts, weight})) {
+            keep();
         } else {
-            size_t before = used;
-            if (add_sample(tid, ts, weight)) {
-                places.keep();
-                stacks.keep();
-            } else {
-                used = before;
-                places.undo();
-                stacks.undo();
-            }
+            undo();
         }
         unlock();
     }
@@ -105,7 +97,7 @@ class SampleLog {
         const char *bytes = logs[turn];
         size_t count = used;
         turn = !turn;
-        used = 0;
+        used = kept = 0;
         LostSamples taken = lost;
         taken.busy = busy.exchange(0);
         lost = {};
@@ -116,7 +108,7 @@ class SampleLog {
 
     /* In a child, after a fork: nobody holds the lock, and nothing was told. */
     void begin_anew() {
-        used = 0;
+        used = kept = 0;
         lost = {};
         busy = 0;
         places.clear();
@@ -125,6 +117,7 @@ class SampleLog {
     }
 
   private:
+    enum class Added { WHOLE, BEYOND_PLACES, NOT };
     static constexpr int PATIENCE = 2000;
     std::atomic_flag held = ATOMIC_FLAG_INIT;
     std::atomic<uint64_t> busy{0};
@@ -132,7 +125,7 @@ class SampleLog {
     MetKeys places, stacks;
     uint64_t keys[PythonFrames::DEEPEST]; /* of the places of the stack that is added */
     char logs[2][BYTES];
-    size_t used = 0;
+    size_t used = 0, kept = 0; /* kept: without what a sample has put that is not whole yet */
     bool turn = false;
 
     bool lock() {
@@ -143,6 +136,17 @@ class SampleLog {
         return true;
     }
     void unlock() { held.clear(std::memory_order_release); }
+
+    void keep() {
+        kept = used;
+        places.keep();
+        stacks.keep();
+    }
+    void undo() {
+        used = kept;
+        places.undo();
+        stacks.undo();
+    }
 
     bool put(const void *data, size_t bytes) {
         if (used + bytes > BYTES) return false;
@@ -168,19 +172,24 @@ class SampleLog {
             ++lost.too_many;
             stack = 0;
         }
-        if (met == MetKeys::Met::NOW && !add_stack(stack)) return false;
-        return put(Entry::SAMPLE, SampleEntry{stack, tid, ts, weight});
+        Added added = met == MetKeys::Met::NOW ? add_stack(stack) : Added::WHOLE;
+        if (added == Added::BEYOND_PLACES) {
+            ++lost.too_many_places;
+            undo();
+            stack = 0;
+        }
+        return added != Added::NOT && put(Entry::SAMPLE, SampleEntry{stack, tid, ts, weight});
     }
 
-    bool add_stack(uint64_t stack) {
+    Added add_stack(uint64_t stack) {
         for (size_t index = 0; index < frames.depth; ++index) {
             MetKeys::Met met = places.meet(keys[index]);
-            bool told = met == MetKeys::Met::BEFORE || (met == MetKeys::Met::NOW && add_place(frames.places[index], keys[index]));
-            if (met == MetKeys::Met::NEVER) return full();
-            if (!told) return false;
+            if (met == MetKeys::Met::NEVER) return Added::BEYOND_PLACES;
+            if (met == MetKeys::Met::NOW && !add_place(frames.places[index], keys[index])) return Added::NOT;
         }
         auto depth = static_cast<uint32_t>(frames.depth);
-        return put(Entry::STACK, StackHead{stack, depth}) && (put(keys, depth * sizeof(*keys)) || full());
+        bool fits = put(Entry::STACK, StackHead{stack, depth}) && (put(keys, depth * sizeof(*keys)) || full());
+        return fits ? Added::WHOLE : Added::NOT;
     }
 
     bool add_place(const PythonPlace &place, uint64_t key) {

@@ -1,5 +1,6 @@
-/* Memory that no pointer can lead to, and threads that end: before they have a timer, or to lend another their number. */
+/* Memory that no pointer can lead to, a log that is full, and threads that end: before they have a timer, or to lend another their number. */
 #include "python_frames.h"
+#include "sample_log.h"
 #include "thread_timers.h"
 
 #include <atomic>
@@ -44,6 +45,16 @@ int main() {
     bool found = memory.get(read, reinterpret_cast<uintptr_t>(&known));
     bool nowhere = memory.copy(frame, UINTPTR_MAX - 15, sizeof(frame)) || memory.copy(frame, UINTPTR_MAX, sizeof(frame));
     std::printf("found %d %d, nowhere %d\n", found, static_cast<int>(read), nowhere);
+
+    static SampleLog samples;
+    std::atomic<bool> wanted{true};
+    for (size_t index = 0; index < SampleLog::BYTES / 32; ++index) samples.add(wanted, 0, 1, 2, 3);
+    size_t whole = 0, rest = 0;
+    LostSamples lost = samples.take([&](const char *, size_t bytes) {
+        whole = bytes / (sizeof(Entry) + sizeof(SampleEntry));
+        rest = bytes % (sizeof(Entry) + sizeof(SampleEntry));
+    });
+    std::printf("of a full log %zu and %zu bytes, lost %d\n", whole, rest, static_cast<int>(lost.full));
 
     std::atomic<bool> done{false};
     std::thread beside([&] { while (!done) std::this_thread::yield(); });

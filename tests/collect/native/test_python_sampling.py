@@ -1,4 +1,4 @@
-"""What the sampler of Python's stacks does at addresses that are none, and at threads that end."""
+"""What the sampler of Python's stacks does at addresses that are none, with a log that is full, and at threads that end."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def test_what_is_not_there_is_neither_read_nor_taken_away(tmp_path):
     subprocess.run([*found, *flags, str(SOURCE), "-o", program, "-pthread"], check=True)
     assert output_of(program).splitlines() == [
         "found 1 42, nowhere 0",
+        "of a full log 31775 and 0 bytes, lost 993",
         "one ended: asked 2, deleted 0, refused 0",
         "it is another: asked 3, deleted 0, refused 0",
         "nothing new: asked 3, deleted 0, refused 0",

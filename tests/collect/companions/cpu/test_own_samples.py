@@ -228,6 +228,31 @@ while time.process_time() < end:
     assert any("256 frames" in reason for reason in losses(trace))
 
 
+def test_time_in_more_places_than_there_is_room_for_is_told_without_a_stack(tmp_path):
+    """Each chain of 250 calls is of functions of its own, and runs for longer than from one tick to the next."""
+    source = """
+sys.setrecursionlimit(10_000)
+def call(inner): inner()
+def chain(number):
+    inner = lambda: spend(0.012)
+    for depth in range(250):
+        code = call.__code__.replace(co_qualname=f"f{number}_{depth}")
+        inner = type(call)(code, {}, None, (inner,))
+    return inner
+chains = [chain(number) for number in range(320)]
+for each in chains: each()
+"""
+    _, trace = sampled(python(source), tmp_path / "t", "python", frequency=250)
+    beyond = (
+        "samples of call stacks with places beyond the first 65536 different ones: without a stack"
+    )
+    assert losses(trace)[beyond] > 10
+    samples, frames = table(trace, "sample"), table(trace, "frame")
+    assert 60_000 < frames.select("function", "file", "line").n_unique() <= 65536
+    bare = samples.filter(pl.col("stack_id") == 0)["weight"].sum()
+    assert 0.1e9 < bare < 0.5 * samples["weight"].sum()
+
+
 def test_system_calls_are_not_cut_short(tmp_path):
     source = """
 import os, select
