@@ -55,16 +55,14 @@ class AutoEngine(Engine):
         reason = self._without_gpu() or _too_small(input_bytes(graph, sources))
         if reason is None:
             with self._gpu(self._options) as engine:
-                reason = engine.refusal(config, graph, wanted)
-                if reason is None:
-                    try:
-                        found = engine.run(config, graph, sources, wanted)
-                    except EngineError as error:
-                        reason = str(error)
-                    else:
-                        self.name = engine.name
-                        self.notes += engine.notes
-                        return found
+                try:
+                    found = engine.run(config, graph, sources, wanted)
+                except EngineError as error:
+                    reason = str(error)
+                else:
+                    self.name = engine.name
+                    self.notes += engine.notes
+                    return found
         self.notes.append(f"engine cpu: {reason}")
         return None
 

@@ -121,11 +121,6 @@ class GpuEngine(Engine):
             self.notes += [*device.take_notes(), *running.notes]
         return found
 
-    def refusal(self, config: ToolConfig, graph: Graph, wanted: Sequence[str]) -> str | None:
-        """Say which stage may not run, since the GPU declines it and the CPU is not allowed."""
-        declined = declined_stages(graph, graph.needed(wanted))
-        return refusal(config, declined, self._options.off_gpu)
-
     @contextmanager
     def _device(self, *, streaming: bool) -> Iterator[Device]:
         """Give the device, which stays open for the runs to come; its failures become one line."""

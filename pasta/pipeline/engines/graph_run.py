@@ -22,14 +22,14 @@ class GraphRun(ABC):
 
     Attributes:
         graph: the graph.
-        notes: a line for each stage that ran on the CPU: why, and what that cost.
+        notes: of the last run, a line for each stage that ran on the CPU: why, and what that cost.
     """
 
     def __init__(self, graph: Graph, declined: Mapping[str, str]) -> None:
         """Take the graph, and which of its nodes the GPU declines, and why."""
         self.graph, self._declined = graph, declined
         self.notes: list[str] = []
-        self._whole = graph
+        self._running = graph
         self._trace, self._needing = "", frozenset[str]()
 
     @abstractmethod
@@ -54,14 +54,16 @@ class GraphRun(ABC):
             wanted: names of nodes or inputs; one whose order is undefined is sorted by all columns.
             trace: name of the trace that all rows are of, if they are of one.
         """
+        self.notes = []
         names = self.graph.needed(wanted)
         found = None if trace is None else without_trace(self.graph, names)
         if trace is None or found is None:
+            self._running, self._trace, self._needing = self.graph, "", frozenset()
             return self._run(tables, names, wanted)
-        self.graph, self._trace, self._needing = found.graph, trace, found.needing
+        self._running, self._trace, self._needing = found.graph, trace, found.needing
         shortened = {name: plan.drop(TRACE_COLUMN) for name, plan in tables.items()}
         rows = self._run(shortened, names, wanted)
-        schemas = self._whole.schemas
+        schemas = self.graph.schemas
         return {name: with_trace(frame, schemas[name], trace) for name, frame in rows.items()}
 
     def _run(
@@ -71,14 +73,14 @@ class GraphRun(ABC):
         plans = dict(tables)
         readers = self._readers(names, wanted)
         for name in names:
-            plan = self._apply_to_trace(self.graph.nodes[name], plans)
+            plan = self._apply_to_trace(self._running.nodes[name], plans)
             plans[name] = self.hold(plan) if self._worth_holding(name, readers[name]) else plan
         return {name: self._finished(name, plans[name]) for name in wanted}
 
     def _readers(self, names: Sequence[str], wanted: Sequence[str]) -> dict[str, list[Node | None]]:
         """Return for each node the nodes that read it, and `None` where the report does."""
         readers: dict[str, list[Node | None]] = {name: [] for name in names}
-        for node in (self.graph.nodes[name] for name in names):
+        for node in (self._running.nodes[name] for name in names):
             for source in set(node.sources) & set(names):
                 readers[source].append(node)
         for name in set(wanted) & set(names):
@@ -88,14 +90,14 @@ class GraphRun(ABC):
     def _worth_holding(self, name: str, readers: Sequence[Node | None]) -> bool:
         """Tell whether a node's rows are held: it is read twice, and not cheap to run again."""
         by_arrays = any(reader is not None and device_code(reader) for reader in readers)
-        cheap = self.graph.nodes[name].kind == "row-wise" and not by_arrays
+        cheap = self._running.nodes[name].kind == "row-wise" and not by_arrays
         return len(readers) > 1 and not cheap
 
     def _apply_to_trace(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Return the node's plan; a node that needs the column `trace` gets it for itself."""
         if node.name not in self._needing:
             return self._apply(node, plans)
-        schemas = self._whole.schemas
+        schemas = self.graph.schemas
         sources = {
             name: with_trace_column(plans[name], self._trace)
             if TRACE_COLUMN in schemas[name]
@@ -111,14 +113,14 @@ class GraphRun(ABC):
             return self._on_cpu(node, plans)
         if device_code(node) is not None:
             return self.run_arrays(node, plans)
-        return self.graph.unsorted_plan(plans, [node.name], pl.collect_all)[node.name]
+        return self._running.unsorted_plan(plans, [node.name], pl.collect_all)[node.name]
 
     def _on_cpu(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Run a declined node on the CPU, on rows copied there, and note what that cost."""
         began = time.perf_counter()
         rows = {name: self.download(plans[name]) for name in set(node.sources)}
         tables = {name: frame.lazy() for name, frame in rows.items()}
-        plan = self.graph.unsorted_plan(tables, [node.name], pl.collect_all)[node.name]
+        plan = self._running.unsorted_plan(tables, [node.name], pl.collect_all)[node.name]
         result = plan.collect(engine="streaming")
         moved = sum(frame.height for frame in rows.values()) + result.height
         self.notes.append(
@@ -129,4 +131,4 @@ class GraphRun(ABC):
         return result.lazy()
 
     def _finished(self, name: str, plan: pl.LazyFrame) -> pl.DataFrame:
-        return self.download(plan if self.graph.ordered(name) else sorted_by(plan, []))
+        return self.download(plan if self._running.ordered(name) else sorted_by(plan, []))

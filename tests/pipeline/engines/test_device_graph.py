@@ -139,6 +139,25 @@ def test_a_declined_stage_runs_on_the_cpu_and_is_named_with_its_cost(tmp_path, n
     assert note.endswith("s, 5 rows moved between them")
 
 
+def test_a_graph_runs_as_often_as_one_likes(tmp_path):
+    """First without the column of the trace, then with it, then without it again; each run has its own notes."""
+    config, graph = graph_of(STAGES)
+    trace = Source("t", write_trace(tmp_path / "t", kernel=KERNELS))
+    tables = input_tables(config, graph, [trace])
+    running, wanted = (
+        DeviceGraph(graph, Rehearsal(), {"by_name": "no such kernel"}),
+        ["named", "busy"],
+    )
+    runs = []
+    for of_one in ("t", None, "t"):
+        runs.append(running.run(tables, wanted, of_one))
+        assert len(running.notes) == 1
+    for name in wanted:
+        assert runs[0][name].height
+        for found in runs[1:]:
+            assert_frame_equal(found[name], runs[0][name])
+
+
 def test_a_mistake_in_array_code_has_the_path_of_its_stage():
     stages = {
         "lives": {"use": "coverage", "from": "kernels", "by": [], "kind": "name", "kinds": []}

@@ -241,6 +241,15 @@ def test_auto_runs_large_inputs_on_the_gpu(choosing, monkeypatch):
     assert report.facts == pytest.approx(pasta.run(TOOL, engine="cpu").facts)
 
 
+def test_auto_asks_once_what_the_gpu_declines(choosing, monkeypatch):
+    choosing()
+    monkeypatch.setattr(auto, "LEAST_BYTES", 0)
+    asked = []
+    monkeypatch.setattr(gpu, "declined_stages", lambda _graph, names: asked.append(names) or {})
+    assert pasta.run(TOOL).engine == "gpu"
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("declined", [{}, {"nested": "no sums"}])
 def test_auto_runs_on_the_cpu_what_the_gpu_declines_or_has_no_memory_for(
     choosing, declines, monkeypatch, declined
