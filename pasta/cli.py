@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
+from click.core import ParameterSource
 
 import pasta
 from pasta.cli_collect import (
@@ -192,6 +193,7 @@ def _run(
             options=options, settings=settings, out=out, form=form,
         )  # fmt: skip
         return
+    _refuse_of_recording({"collectors", *selected})
     report = api.run_tool(
         config,
         list(traces) or None,
@@ -204,6 +206,17 @@ def _run(
     print_report(report, form, out)
     if out is not None and form == "text":
         click.echo(f"Parquet outputs in {out}")
+
+
+def _refuse_of_recording(names: Collection[str]) -> None:
+    """Refuse options that say how a program is recorded where there is none."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        is_given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if option.name in names and is_given:
+            raise PastaError(
+                f"{option.opts[0]} says how a program is recorded, and none is named: add -- COMMAND"
+            )
 
 
 def _run_command(

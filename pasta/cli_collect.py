@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pasta.cli_options import Seconds
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ collect_options: list[Callable[[Any], Any]] = [
         "--steps", metavar="A:B[:N]",
         help="Record steps A to B only, and of those every Nth; counted from 0.",
     ),
-    click.option("--seconds", type=click.FloatRange(min=0), help="Record for so long in all."),
+    click.option("--seconds", type=Seconds(min=0), help="Record for so long in all."),
     click.option("--match", metavar="REGEX", help="Keep operators and kernels of such names only."),
     click.option(
         "--max-bytes", metavar="SIZE", help="Stop recording when the trace is as large, as 500M."
     ),
     click.option(
-        "--cycle", "cycle_seconds", type=click.FloatRange(min=0.05),
+        "--cycle", "cycle_seconds", type=Seconds(min=0.05),
         help="Longest cycle of PyTorch's profiler in seconds; a kill loses the open one.",
     ),
     click.option(
@@ -55,7 +56,7 @@ collect_options: list[Callable[[Any], Any]] = [
         help="NVTX range in which cuda.counters counts, in ncu's notation, as train/ for a pushed one.",
     ),
     click.option(
-        "--period", "period_seconds", type=click.FloatRange(min=0.001), default=0.1,
+        "--period", "period_seconds", type=Seconds(min=0.001), default=0.1,
         show_default=True, help="Seconds from one sample of nvml to the next.",
     ),
     click.option(

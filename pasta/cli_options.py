@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
+
+import click
 
 from pasta.errors import PastaError
+
+
+class Seconds(click.FloatRange):
+    """A time in seconds, of at least `min`, that ends: neither `nan` nor `inf`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number that a text says."""
+        seconds: float = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{seconds} is no number of seconds.", param, ctx)
+        return seconds
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Sequence
@@ -57,6 +58,8 @@ def write_page(page: Page, path: Path, *, title: str) -> None:
         temporary.write_text(text, encoding="utf-8")
         temporary.rename(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise PastaError(f"{path}: cannot be written ({error.strerror})") from error
 
 

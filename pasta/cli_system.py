@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pasta.cli_collect import selection, with_collect_options
+from pasta.cli_options import Seconds
 from pasta.errors import PastaError, naming_files
 from pasta.system.cores import cores_text
 
@@ -51,7 +52,7 @@ def show(*, source: Path | None, out: Path | None) -> None:
 )
 @click.option("--address", default="", help="What hosts reach this one by; default: its name.")
 @click.option(
-    "--wait", type=click.FloatRange(min=1), default=60.0, show_default=True,
+    "--wait", type=Seconds(min=1), default=60.0, show_default=True,
     help="Seconds that hosts may take to answer.",
 )  # fmt: skip
 @click.option(

@@ -174,7 +174,10 @@ def trace_schema(tables: Sequence[str]) -> None:
 @trace.command("sql")
 @click.argument("path", metavar="DIR|FILE")
 @click.argument("query")
-@click.option("--limit", default=40, show_default=True, help="Rows of the text; 0: all.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=40, show_default=True,
+    help="Rows of the text; 0: all.",
+)  # fmt: skip
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Write .parquet, .csv or .arrow instead."

@@ -81,9 +81,10 @@ def combine_traces(
     for trace, becomes in zip(traces, numbers, strict=True):
         for rank, number in becomes.items():
             origins.setdefault(number, []).append(_Origin(trace, rank, becomes))
-    for number in sorted(origins):
-        _write_rank(origins[number], number, out / RANK_FOLDER.format(number))
-    writer.finish()
+    with writer.removed_on_failure():
+        for number in sorted(origins):
+            _write_rank(origins[number], number, out / RANK_FOLDER.format(number))
+        writer.finish()
     return _combined(out, len(origins))
 
 
@@ -106,10 +107,11 @@ def shift_ranks(
     known = trace.info.get("clock")
     before = known if isinstance(known, dict) else {"kind": known}
     writer = TraceWriter(out, trace.info | {"state": "recording"}, beside=[trace.path])
-    for rank in ranks:
-        origin = _Origin(trace, rank, kept, shifts.get(rank, 0))
-        _write_rank([origin], rank, out / RANK_FOLDER.format(rank))
-    writer.finish(clock={**before, **clock, **_recorded(Trace.open(out))})
+    with writer.removed_on_failure():
+        for rank in ranks:
+            origin = _Origin(trace, rank, kept, shifts.get(rank, 0))
+            _write_rank([origin], rank, out / RANK_FOLDER.format(rank))
+        writer.finish(clock={**before, **clock, **_recorded(Trace.open(out))})
     return _combined(out, len(ranks))
 
 

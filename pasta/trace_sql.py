@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import polars as pl
@@ -30,6 +31,8 @@ def query_trace(trace: Trace, query: str) -> pl.DataFrame:
     try:
         with pl.SQLContext(tables, eager=False) as context:
             return context.execute(query).collect(engine="streaming")
+    except UnicodeEncodeError as error:
+        raise PastaError("the query is not UTF-8; write it so") from error
     except pl.exceptions.PolarsError as error:
         problem = " ".join(str(error).partition("\n\n")[0].split())
         raise PastaError(f"the query fails: {problem}; tables: {', '.join(tables)}") from error
@@ -49,6 +52,8 @@ def write_rows(rows: pl.DataFrame, path: Path) -> None:
         getattr(rows, writer)(temporary)
         temporary.rename(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise PastaError(f"{path}: cannot be written ({error.strerror or error})") from error
     except pl.exceptions.PolarsError as error:
         temporary.unlink(missing_ok=True)

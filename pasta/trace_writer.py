@@ -6,10 +6,12 @@ by `ts`. Finishing merges them into larger files that are sorted throughout.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,19 @@ def write_manifest(path: Path, info: Mapping[str, Any]) -> None:
     temporary.rename(path / MANIFEST)
 
 
+@contextlib.contextmanager
+def beginning(path: Path) -> Iterator[None]:
+    """Say in one line why no trace can begin in a folder.
+
+    Raises:
+        TraceError: the system refuses the folder, or a file in it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be made ({error.strerror}); choose another -o") from error
+
+
 def flatten(path: Path, rank: int) -> None:
     """Move the tables of a trace's only rank to the trace's root."""
     folder = path / RANK_FOLDER.format(rank)
@@ -74,20 +89,40 @@ class TraceWriter:
         info: what goes into `trace.json` beside the version and the date: `command`,
             `collectors`, `sources`, `clock`.
         beside: files or folders that may lie in the directory.
+
+    Raises:
+        TraceError: the directory holds something, or cannot be made.
     """
 
     def __init__(self, path: Path, info: Mapping[str, Any], beside: Collection[Path] = ()) -> None:
-        if path.exists() and not _is_free(path, beside):
-            raise TraceError(f"{path}: already exists and is not empty; choose another -o")
-        path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._info = new_manifest(info)
-        write_manifest(path, self._info)
+        with beginning(path):
+            self._is_new = not path.exists()
+            if not self._is_new and not _is_free(path, beside):
+                raise TraceError(f"{path}: already exists and is not empty; choose another -o")
+            path.mkdir(parents=True, exist_ok=True)
+            self._before = set(path.iterdir())
+            with self.removed_on_failure():
+                write_manifest(path, self._info)
 
     def part(self, rank: int | None = None, *, file_seconds: float | None = None) -> PartWriter:
         """Return a writer for one rank's tables; `None` where the run has one process."""
         folder = self.path if rank is None else self.path / RANK_FOLDER.format(rank)
         return PartWriter(folder, file_seconds=file_seconds)
+
+    @contextlib.contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Remove the trace where the block fails: what made it can be asked again."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                for path in set(self.path.iterdir()) - self._before:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                if self._is_new:
+                    self.path.rmdir()
+            raise
 
     def finish(self, **info: Any) -> None:
         """Mark the trace complete and add what is known only now, as `ended="exit 0"`."""

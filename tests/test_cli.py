@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -154,3 +155,32 @@ def test_names_from_traces_are_not_markup(make_trace):
     row = {"device": 0, "ts": 0, "dur": 5, "launch_id": 1, "name": name}
     trace = make_trace(kernel=[row])
     assert name in pasta("run", "kernel_frequency", "--trace", trace.path).stdout
+
+
+@pytest.mark.parametrize("option", [("--with", "torch"), ("--steps", "1:2"), ("--stacks",)])
+def test_options_of_a_recording_without_a_program_are_refused(option):
+    refused = CliRunner().invoke(cli, ["run", "kernel_frequency", *option])
+    assert str(refused.exception) == (
+        f"{option[0]} says how a program is recorded, and none is named: add -- COMMAND"
+    )
+
+
+def test_an_interrupt_while_the_command_line_is_loaded_ends_it_quietly(tmp_path):
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    command = [sys.executable, "-m", "pasta", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_page_that_has_no_room_leaves_nothing(tmp_path, monkeypatch):
+    def full(path, _text, **_options):
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    told = CliRunner().invoke(
+        cli, ["run", "kernel_frequency", "--format", "html", "--out", str(tmp_path)]
+    )
+    assert str(told.exception).endswith("cannot be written (No space left on device)")
+    assert not list(tmp_path.glob(".*"))

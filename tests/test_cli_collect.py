@@ -437,3 +437,25 @@ def test_a_command_is_required():
     done = CliRunner().invoke(collect, ["-o", "t", "--"])
     assert done.exit_code == 2
     assert "COMMAND" in done.output
+
+
+@pytest.mark.parametrize("world_size", ["1", "2"])
+def test_a_trace_that_cannot_be_made_is_told(tmp_path, monkeypatch, world_size):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", world_size)
+    done = collected(tmp_path / "file" / "t", ["true"])
+    assert done.returncode == 2
+    assert done.stderr.endswith("file/t: cannot be made (Not a directory); choose another -o\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--seconds", "nan"), ("--seconds", "inf"), ("--period", "nan"), ("--cycle", "inf")],
+)
+def test_a_time_that_is_no_number_is_refused(tmp_path, option, value):
+    refused = CliRunner().invoke(collect, [option, value, "-o", str(tmp_path / "t"), "--", "true"])
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{option}': {value} is no number of seconds" in refused.output
+    assert not (tmp_path / "t").exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,9 +17,9 @@ from polars.testing import assert_frame_equal
 
 import pasta
 from benchmarks.generate import Generator, Size, Template
-from pasta import api
+from pasta import api, trace_combine
 from pasta.cli import cli
-from pasta.errors import TraceError
+from pasta.errors import PastaError, TraceError
 from pasta.testing import write_trace
 from pasta.tools.shipped import SHIPPED_TRACE
 from pasta.trace import RANK_FOLDER, Trace
@@ -174,3 +176,29 @@ def test_a_serialised_run_among_others_is_said(tmp_path):
     api.merge([tmp_path / "0", tmp_path / "1"], tmp_path / "both")
     notes = pasta.run("stack_levels", trace=tmp_path / "both").notes
     assert any("both was recorded with --serialize" in note for note in notes)
+
+
+def no_space(*_arguments):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_where_the_disk_is_full_no_half_trace_is_left(make_trace, tmp_path, monkeypatch, is_there):
+    """The same command can be given again."""
+    trace, out = make_trace(kernel=[{"ts": 0, "dur": 1}]), tmp_path / "new"
+    if is_there:
+        out.mkdir()
+    with monkeypatch.context() as context:
+        context.setattr(trace_combine, "_write_rank", no_space)
+        with pytest.raises(PastaError, match="No space left on device"):
+            api.merge([trace], out)
+    assert out.exists() == is_there
+    assert api.merge([trace], out).ranks == 1
+
+
+def test_a_folder_that_cannot_be_made_is_told(make_trace, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        TraceError, match=r"new: cannot be made \(Not a directory\); choose another -o"
+    ):
+        api.merge([make_trace(kernel=[{"ts": 0, "dur": 1}])], tmp_path / "file" / "new")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,6 +14,7 @@ from click.testing import CliRunner
 import pasta.api
 from pasta.cli import cli
 from pasta.errors import PastaError
+from pasta.trace_sql import write_rows
 from tests.conftest import TraceMaker
 
 KERNELS = [{"name": name, "ts": ts, "dur": ts + 1} for ts, name in enumerate(["a", "b", "a"])]
@@ -68,3 +72,26 @@ def test_the_command_prints_or_writes_rows(make_trace: TraceMaker, tmp_path: Pat
         assert read(out).rows() == [("a", 2, 4), ("b", 1, 2)]
     refused = CliRunner().invoke(cli, ["trace", "sql", path, QUERY, "-o", str(tmp_path / "x.xls")])
     assert "name a file that ends in .parquet, .csv, .arrow" in str(refused.exception)
+
+
+def test_a_query_that_is_no_text_is_one_line(make_trace: TraceMaker) -> None:
+    with pytest.raises(PastaError, match="the query is not UTF-8"):
+        pasta.api.sql(make_trace(kernel=KERNELS), "select '\udcff' from kernel")
+
+
+def test_fewer_rows_than_none_are_refused(make_trace: TraceMaker) -> None:
+    path = str(make_trace(kernel=KERNELS).path)
+    refused = CliRunner().invoke(cli, ["trace", "sql", path, QUERY, "--limit", "-1"])
+    assert refused.exit_code == 2
+    assert "-1 is not in the range" in refused.output
+
+
+def test_where_the_disk_is_full_nothing_is_left(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(_rows: pl.DataFrame, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
+    with pytest.raises(PastaError, match="cannot be written"):
+        write_rows(pl.DataFrame({"a": [1]}), tmp_path / "rows.arrow")
+    assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from pasta.collect.target.ranks import Place, process_name
 from pasta.errors import TraceError
 from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
 from pasta.trace_state import COMPLETE, PART, RECORDER, this_process
-from pasta.trace_writer import new_manifest
+from pasta.trace_writer import beginning, new_manifest
 
 
 class SharedTrace:
@@ -31,7 +31,7 @@ class SharedTrace:
         run_id: what all ranks of the run have in common; `None`: the parent process and its start.
 
     Raises:
-        TraceError: the folder holds something else, or this rank's share.
+        TraceError: the folder holds something else, or this rank's share, or cannot be made.
     """
 
     def __init__(
@@ -40,20 +40,21 @@ class SharedTrace:
         self.path = path
         self._place = place
         self._run_id = run_id or f"parent={process_name(os.getppid())}"
-        path.mkdir(parents=True, exist_ok=True)
-        if any(not _belongs(file.name) for file in path.iterdir()):
-            raise TraceError(f"{path}: already exists and is not empty; choose another -o")
-        content = new_manifest({**info, "run_id": self._run_id, "world_size": place.world_size})
-        if not _create(path / MANIFEST, content):
-            self._check_manifest()
-        self._folder = path / RANK_FOLDER.format(place.rank)
-        try:
-            self._folder.mkdir()
-        except FileExistsError as error:
-            raise TraceError(
-                f"{path}: rank {place.rank} is there already; choose another -o"
-            ) from error
-        _replace(self._folder / RECORDER, this_process())
+        with beginning(path):
+            path.mkdir(parents=True, exist_ok=True)
+            if any(not _belongs(file.name) for file in path.iterdir()):
+                raise TraceError(f"{path}: already exists and is not empty; choose another -o")
+            content = new_manifest({**info, "run_id": self._run_id, "world_size": place.world_size})
+            if not _create(path / MANIFEST, content):
+                self._check_manifest()
+            self._folder = path / RANK_FOLDER.format(place.rank)
+            try:
+                self._folder.mkdir()
+            except FileExistsError as error:
+                raise TraceError(
+                    f"{path}: rank {place.rank} is there already; choose another -o"
+                ) from error
+            _replace(self._folder / RECORDER, this_process())
 
     def finish(self, **info: Any) -> None:
         """Write what is known of this rank's end; the last one completes the trace."""

@@ -56,18 +56,25 @@ def make(kind: str, name: str, folder: Path) -> Made:
         if path.exists():
             raise PastaError(f"{path} is there already; choose another name, or remove it yourself")
     values = _values(name, layout)
-    with naming_files(folder):
+    written: list[Path] = []
+    try:
         for template, path in layout.files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(_filled(template, values))
+            with naming_files(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("x", encoding="utf-8") as file:
+                    written.append(path)
+                    file.write(_filled(template, values))
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
     return Made(list(layout.files.values()), layout.hints)
 
 
 def _check_name(kind: str, name: str) -> None:
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise PastaError(
-            f"'{printable(name)}' cannot name a {kind}: a name is a lowercase letter, then lowercase"
+            f"'{printable(name)}' is no name for {kind}s: a name is a lowercase letter, then lowercase"
             " letters, digits and _, 40 in all, and no word of Python"
         )
     if kind == "stage" and name in _USED_IN_STAGES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import pasta
+from pasta import new
 from pasta.cli import cli
 from pasta.errors import PastaError
 from pasta.new import KINDS, make
@@ -237,3 +239,16 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PastaError, match="file: File exists"):
         make("tool", "mine", tmp_path / "file")
+
+
+def test_where_the_disk_is_full_no_file_is_left_and_the_one_is_named(tmp_path, monkeypatch):
+    def full(_template, _values):
+        if list(tmp_path.rglob("mine.yaml")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return filled(_template, _values)
+
+    filled = new._filled
+    monkeypatch.setattr(new, "_filled", full)
+    with pytest.raises(PastaError, match=r"mine.*: No space left on device"):
+        make("tool", "mine", tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
