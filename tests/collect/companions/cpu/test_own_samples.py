@@ -92,9 +92,18 @@ def python(source: str, interpreter: str = sys.executable) -> list[str]:
 
 
 def known_pythons() -> list[str]:
-    names = [f"python{version.removeprefix('cpython ')}" for version in sorted(own_samples.KNOWN)]
-    found = [sys.executable, *filter(None, map(shutil.which, names))]
+    versions = [version.removeprefix("cpython ") for version in sorted(own_samples.KNOWN)]
+    found = [sys.executable, *filter(None, map(python_of_version, versions))]
     return [path for path in found if samples_itself([path])]
+
+
+def python_of_version(version: str) -> str | None:
+    """Find a Python of a version; what pyenv puts on the path runs only those that are switched on."""
+    path = shutil.which(f"python{version}")
+    if path is None or Path(path).parent.name != "shims":
+        return path
+    of_pyenv = Path(path).parent.with_name("versions").glob(f"{version}.*/bin/python{version}")
+    return next(map(str, sorted(of_pyenv)), None)
 
 
 def library_of(folder: Path, text: str) -> str:
@@ -412,7 +421,7 @@ def test_the_library_knows_the_same_pythons():
 
 
 def test_an_unknown_python_is_told_and_goes_on(tmp_path):
-    older = shutil.which("python3.10") or shutil.which("python3.9")
+    older = python_of_version("3.10") or python_of_version("3.9")
     if older is None or subprocess.run([older, "-c", ""], check=False).returncode:
         pytest.skip("there is no older Python")
     done, trace = sampled([older, "-c", "print(1)"], tmp_path / "t", "python")
