@@ -449,6 +449,16 @@ def _with_help(error: click.ClickException) -> str:
     return f"{told}{end} See {context.command_path} --help"
 
 
+def _check_texts(arguments: list[str]) -> None:
+    """Check that all that stands before a `--` is UTF-8: what reads and writes tables takes no other names."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for argument in arguments[:end]:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise PastaError(f"{argument}: is not UTF-8; give it another name") from error
+
+
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
     """Take `--debug` out wherever it stands before a `--`, so that every command accepts it."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -460,6 +470,7 @@ def main() -> None:
     """Run the command line; errors are one line, with a traceback only under `--debug`."""
     arguments, debug = _without_debug(sys.argv[1:])
     try:
+        _check_texts(arguments)
         cli.main(arguments, prog_name="pasta", standalone_mode=False)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)

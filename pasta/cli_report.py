@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,9 +48,10 @@ def print_report(report: Report, form: str, out: Path | None = None) -> None:
 
 def write_page(page: Page, path: Path, *, title: str) -> None:
     """Write a page into one HTML file, under a temporary name until it is complete."""
+    from pasta.collect.launch import command_text
     from pasta.tools.html import made_by
 
-    text = page.render(title=title, made=made_by(shlex.join(["pasta", *sys.argv[1:]])))
+    text = page.render(title=title, made=made_by(command_text(["pasta", *sys.argv[1:]])))
     temporary = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -184,3 +184,11 @@ def test_a_page_that_has_no_room_leaves_nothing(tmp_path, monkeypatch):
     )
     assert str(told.exception).endswith("cannot be written (No space left on device)")
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("option", ["--trace", "--out", "--match"])
+def test_names_that_are_no_utf8_are_refused(option):
+    done = pasta("run", "working_set", option, "\udcff")
+    assert done.returncode == 2
+    assert done.stderr.endswith(": is not UTF-8; give it another name\n")
+    assert done.stderr.count("\n") == 1

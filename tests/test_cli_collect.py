@@ -459,3 +459,12 @@ def test_a_time_that_is_no_number_is_refused(tmp_path, option, value):
     assert refused.exit_code == 2
     assert f"Invalid value for '{option}': {value} is no number of seconds" in refused.output
     assert not (tmp_path / "t").exists()
+
+
+def test_a_command_with_a_name_that_is_no_utf8_is_recorded(out):
+    done = collected(out, python("import pasta\nwith pasta.annotate('x'): pass", "\udcff.bin"))
+    assert done.returncode == 0
+    trace = Trace.open(out)
+    assert trace.info["state"] == "complete"
+    assert str(trace.info["command"]).endswith("'?.bin'")
+    assert "x" in set(table(trace, "span")["name"])

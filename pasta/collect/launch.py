@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -162,6 +163,11 @@ def _in_front() -> bool:
         return False
     finally:
         os.close(terminal)
+
+
+def command_text(command: Sequence[str]) -> str:
+    """Return a command as text for people; what of it is no UTF-8, as old names of files, is replaced."""
+    return shlex.join(command).encode("utf-8", "replace").decode("utf-8")
 
 
 def check_command(command: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import shutil
 import socket
 import time
@@ -28,7 +27,7 @@ from pasta.collect.companions.registry import companions_of, with_levels_chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
 from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
-from pasta.collect.launch import End, Program, check_command
+from pasta.collect.launch import End, Program, check_command, command_text
 from pasta.collect.nvml.sampling import Sampling, check_library
 from pasta.collect.receive import Receiver
 from pasta.collect.rescue import rescuer
@@ -431,7 +430,7 @@ def record_command(
     if selection.serialize:
         injected = {**injected, **VARIABLES}
     with (
-        Reception(out, shlex.join(command), chosen, selection, companions) as reception,
+        Reception(out, command_text(command), chosen, selection, companions) as reception,
         contextlib.ExitStack() as stack,
     ):
         files = reception.files_of(wrapper) if wrapper else None
