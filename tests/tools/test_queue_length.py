@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import random
-
 import pasta
-
-
-def call(correlation, ts, dur=2, name="cudaLaunchKernel"):
-    return {"tid": 1, "ts": ts, "dur": dur, "correlation": correlation, "name": name}
-
-
-def kernel(correlation, ts, dur, name="k", stream=7):
-    return {"device": 0, "stream": stream, "ts": ts, "dur": dur, "correlation": correlation, "name": name}  # fmt: skip
-
+from tests.tools.run_ahead import call, kernel, run_ahead
 
 CALLS = [call(1, 0), call(2, 3), call(3, 20, name="cudaGraphLaunch"), call(0, 50)]
 KERNELS = [
@@ -72,20 +62,6 @@ def test_streams_are_apart_by_device_and_process(make_trace):
     report = pasta.run("queue_length", trace=make_trace(kernel=kernels, call=calls))
     rows = report.tables["queues"].select("rank", "device", "span_ns").rows()
     assert rows == [(0, 0, 10), (0, 0, 10), (0, 1, 9), (0, 1, 9), (1, 0, 9), (1, 0, 9)]
-
-
-def run_ahead(seed, late=None):
-    """A hundred launches every 10 us of kernels of 12 us; before the `late` one the host sleeps."""
-    noise = random.Random(seed)
-    kernels, calls, at, free = [], [], 0, 0
-    for n in range(1, 101):
-        at = free + 500_000 if n == late else at
-        calls.append(call(n, at, 5_000))
-        begin = max(free, at + 6_000)
-        free = begin + noise.randrange(11_000, 13_000)
-        kernels.append(kernel(n, begin, free - begin, "victim" if n == late else "k"))
-        at += 10_000
-    return {"kernel": kernels, "call": calls}
 
 
 SEEDS = 100
