@@ -1,7 +1,8 @@
-"""Take the pictures of tools for their pages: `python docs/pictures.py [TOOL]...`; all by default.
+"""Take the pictures of tools for their pages: `PYTHONPATH=. python docs/pictures.py [PAGE]...`; all by default.
 
-Each tool is asked about the traces that ship with pasta, the first that has what it needs, or about
-both where it compares runs. Needs Chromium and Pillow.
+A tool is asked about what `docs/pictured` has for its page, else about the traces that ship with pasta: the first
+that has what it needs, or both where it compares runs. Needs Chromium and Pillow, and the tests' helpers; what is
+recorded for the pictures of `samples`, `source` and `threads` needs root, gcc, perf and bpftrace as well.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 import pasta
+from docs.pictured import SUBJECTS, report_of
 from pasta.errors import PastaError
 from pasta.tools.html import render_page
 from pasta.tools.report import Report, TablePart
@@ -21,15 +23,16 @@ from pasta.tools.shipped import shipped_tools
 
 FOLDER = Path(__file__).parent / "images" / "tools"
 TRACES = ("gpt_h100", "gpt_cpu")
-SIZE = (1100, 1000)
+WIDTH, HEIGHT, MORE_FOR_A_CHART = 1200, 1000, 300
 COLOURS = 64
+MARGIN = 24
 COMPARED = {
     "flame_diff": {"weight": "allocated", "cut": "^symbol:(python3 train_small_gpt|gpt_cpu)"},
 }
 """Tools that compare the two traces, with their parameters: here without the frames of the runs, which differ in name."""
 
 
-def report_of(tool: str) -> Report | None:
+def of_shipped(tool: str) -> Report | None:
     """Return what a tool says of the first trace that it has most to say of; `None`: of none."""
     if tool in COMPARED:
         runs = dict(zip(("before", "after"), TRACES, strict=True))
@@ -47,27 +50,39 @@ def report_of(tool: str) -> Report | None:
 def take(report: Report, picture: Path) -> None:
     """Write the top of a report's page, as a browser shows it, charts first, in few colours."""
     report.parts.sort(key=lambda part: isinstance(part, TablePart))
+    charts = sum(not isinstance(part, TablePart) for part in report.parts)
+    height = HEIGHT + MORE_FOR_A_CHART * max(0, charts - 1)
     with tempfile.TemporaryDirectory() as folder:
         page, shot = Path(folder, "page.html"), Path(folder, "shot.png")
         page.write_text(render_page([report], title=report.tool), encoding="utf-8")
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
         command += [f"--user-data-dir={folder}/profile", "--virtual-time-budget=15000"]
-        command += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={shot}", page.as_uri()]
+        command += [f"--window-size={WIDTH},{height}", f"--screenshot={shot}", page.as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - our own page
         picture.parent.mkdir(parents=True, exist_ok=True)
-        Image.open(shot).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
+        shown = without_empty_end(Image.open(shot).convert("RGB"))
+        shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
 
 
-def main(tools: list[str]) -> None:
-    """Take the pictures of some tools."""
-    for tool in tools:
-        report = report_of(tool)
+def without_empty_end(image: Image.Image) -> Image.Image:
+    """Cut off what is of the ground's colour below the last thing on a page."""
+    ground = Image.new("RGB", image.size, image.getpixel((0, image.height - 1)))
+    used = ImageChops.difference(image, ground).getbbox()
+    last = used[3] if used else image.height
+    return image.crop((0, 0, image.width, min(last + MARGIN, image.height)))
+
+
+def main(pages: list[str]) -> None:
+    """Take the pictures of some pages."""
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            report = report_of(page, Path(folder)) if page in SUBJECTS else of_shipped(page)
         if report is None:
-            print(f"{tool}: says too little of the shipped traces")
+            print(f"{page}: says too little of the shipped traces")
             continue
-        take(report, FOLDER / f"{tool}.png")
-        print(tool)
+        take(report, FOLDER / f"{page}.png")
+        print(page)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(shipped_tools()))
+    main(sys.argv[1:] or sorted({tool.split("/")[0] for tool in shipped_tools()}))

@@ -1,7 +1,7 @@
 """Numbers for people: times, sizes and shares in readable units; exact values stay in JSON.
 
 A column's name tells its unit: `_ns` (also `dur`) is a time, `bytes` a size, `share` a
-fraction shown in percent, `address` an address shown in hexadecimal, `flops_per_second`
+fraction shown in percent, `address` and `pc` an address shown in hexadecimal, `flops_per_second`
 and `bytes_per_second` a rate.
 """
 
@@ -77,7 +77,7 @@ def unit_of(column: str) -> str | None:
         return "bytes"
     if column == "share" or column.endswith("_share"):
         return "%"
-    if column == "address" or column.endswith("_address"):
+    if column in ("address", "pc") or column.endswith(("_address", "_pc")):
         return "address"
     if column in ("rank", "pid", "tid", "device", "stream") or column.endswith(("_id", "_pid")):
         return "id"

@@ -71,7 +71,10 @@ def test_equal_runs_of_unequal_speed_do_not_differ_by_share(make_trace):
     slow = make_trace("slow", memory=[row for n in range(9) for row in life(n * 100, n * 100 + 50, n, n)])  # fmt: skip
     fast = make_trace("fast", memory=[row for n in range(9) for row in life(n * 10, n * 10 + 5, n, n)])  # fmt: skip
     runs = {"before": slow, "after": fast}
-    by_share = pasta.run("memory_timeline_diff", runs=runs, by="share").tables["places"]
+    shared = pasta.run("memory_timeline_diff", runs=runs, by="share")
+    chart = next(part for part in shared.parts if getattr(part, "kind", "") == "line")
+    assert (chart.roles["x"], chart.rows["at_ns"].max()) == ("at_ns", 850)
+    by_share = shared.tables["places"]
     assert by_share.select("most_more_bytes", "most_less_bytes").rows() == [(0, 0)]
     by_time = pasta.run("memory_timeline_diff", runs=runs).tables["places"]
     assert by_time.select("most_more_bytes", "most_less_bytes").rows() != [(0, 0)]

@@ -34,6 +34,8 @@ def test_queues_by_hand(make_trace):
         (14, 6, "cudaGraphLaunch of k in aten::mm"),
     ]
     assert report.findings[-1].startswith("of 6 kernels and copies 5 have a call by correlation")
+    chart = next(part for part in report.parts if getattr(part, "kind", "") == "line")
+    assert chart.roles["x"] == "ts"  # whose axis tells times
 
 
 def test_a_full_queue_and_the_calls_made_then(make_trace):

@@ -7,11 +7,20 @@ function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
   const { numbers, unit, since } = axisNumbers(column);
   const name = since === null ? column.heading : `${column.heading} since the first`;
-  const label = { formatter: (value) => human(value, { kind: "number", unit }), alignMaxLabel: "right" };
-  return {
-    column, numbers, unit,
-    axis: { type: "value", name, nameLocation: "middle", nameGap: 34, axisLabel: label, scale: true, ...extra },
-  };
+  const label = { formatter: (value) => human(value, { kind: "number", unit }) };
+  const axis = { type: "value", name, nameLocation: "middle", nameGap: 34, axisLabel: label, scale: true, ...extra };
+  return { column, numbers, unit, axis: unit === "bytes" && axis.type === "value" ? { ...axis, ...bytesScale(numbers, axis.scale) } : axis };
+}
+
+const MOST_TICKS = 8;
+
+// Returns ticks at multiples of a power of two, for bytes: 16 MiB, 32 MiB, where others would be 9.54 MiB, 19.07 MiB.
+function bytesScale(numbers, fromLeast) {
+  const known = numbers.filter((number) => number !== null);
+  const [low, high] = known.reduce(([least, most], number) => [Math.min(least, number), Math.max(most, number)], fromLeast ? [Infinity, -Infinity] : [0, 0]);
+  if (!(high > low)) return {};
+  const interval = Math.max(1, 2 ** Math.ceil(Math.log2((high - low) / MOST_TICKS)));
+  return { interval, min: Math.floor(low / interval) * interval, max: Math.ceil(high / interval) * interval };
 }
 
 function categoriesOf(column) {
@@ -42,7 +51,7 @@ function common(part, series) {
     backgroundColor: "transparent",
     animation: false,
     aria: { enabled: true, label: { description: part.title } },
-    grid: { left: 16, right: 24, top: 30, bottom: 56, containLabel: true },
+    grid: { left: 16, right: 40, top: 30, bottom: 56, containLabel: true },
     tooltip: { confine: true, formatter: (item) => (item.value?.row === undefined && item.data?.row === undefined ? "" : tooltipOf(part, item.data.row)) },
     legend: series.length > 1 ? { type: "scroll", top: 0 } : undefined,
     toolbox: { right: 8, feature: { saveAsImage: { title: "save" } } },
@@ -54,15 +63,21 @@ function zoom(...axes) {
   return axes.map((axis) => ({ type: "inside", [axis]: 0, filterMode: "none" }));
 }
 
+// Returns the axis that names bars or lanes, from the top on, below what they are.
+function lanesOf(part, role, names) {
+  const name = part.columns[part.roles[role]].heading;
+  const axisLabel = { formatter: (label) => shortened(label, 40) };
+  return { type: "category", data: names, inverse: true, name, nameLocation: "start", nameGap: 10, axisLabel };
+}
+
 function barChart(part) {
-  const y = axisOf(part, "y");
+  const y = axisOf(part, "y", { scale: false });
   const x = categoriesOf(part.columns[part.roles.x]);
   const series = seriesOf(part).map(({ name, rows }) => ({
     type: "bar", name, data: rows.map((row) => ({ value: [y.numbers[row], x.places[row]], row })),
   }));
-  const lanes = { type: "category", data: x.names, inverse: true, axisLabel: { formatter: (name) => shortened(name, 40) } };
   const dataZoom = x.names.length > MOST_BARS ? zoom("yAxisIndex") : [];
-  return { ...common(part, series), xAxis: { ...y.axis, scale: false }, yAxis: lanes, dataZoom };
+  return { ...common(part, series), xAxis: y.axis, yAxis: lanesOf(part, "x", x.names), dataZoom };
 }
 
 function pointChart(part, kind) {
@@ -87,17 +102,27 @@ function pointChart(part, kind) {
   return { ...common(part, series.filter(({ data }) => data.length)), xAxis: x.axis, yAxis: { ...y.axis, nameLocation: "end", nameGap: 10 }, dataZoom: zoom("xAxisIndex") };
 }
 
+const MOST_GAPS = 512;
+
+// Returns the numbers of a column in order, those between them too where they count something: what is not there stays empty.
+function orderedCategories(column) {
+  const numbers = column.cells.filter((cell) => typeof cell === "number");
+  const [low, high] = numbers.reduce(([least, most], number) => [Math.min(least, number), Math.max(most, number)], [Infinity, -Infinity]);
+  if (numbers.length === column.cells.length && numbers.every(Number.isInteger) && column.unit === null && high - low < MOST_GAPS) {
+    const names = Array.from({ length: high - low + 1 }, (_, place) => human(low + place, column));
+    return { names, places: numbers.map((number) => number - low) };
+  }
+  const { names, places } = categoriesOf(column);
+  const first = new Map();
+  column.cells.forEach((cell, row) => { if (!first.has(places[row])) first.set(places[row], cell); });
+  const order = names.map((_, place) => place).sort((left, right) =>
+    (column.kind === "whole" ? compareWhole(first.get(left), first.get(right)) : first.get(left) - first.get(right)));
+  const rank = new Map(order.map((place, index) => [place, index]));
+  return { names: order.map((place) => names[place]), places: places.map((place) => rank.get(place)) };
+}
+
 function heatmapChart(part) {
-  const sorted = (column) => {
-    const { names, places } = categoriesOf(column);
-    const first = new Map();
-    column.cells.forEach((cell, row) => { if (!first.has(places[row])) first.set(places[row], cell); });
-    const order = names.map((_, place) => place).sort((left, right) =>
-      (column.kind === "whole" ? compareWhole(first.get(left), first.get(right)) : first.get(left) - first.get(right)));
-    const rank = new Map(order.map((place, index) => [place, index]));
-    return { names: order.map((place) => names[place]), places: places.map((place) => rank.get(place)) };
-  };
-  const [xs, ys] = ["x", "y"].map((role) => sorted(part.columns[part.roles[role]]));
+  const [xs, ys] = ["x", "y"].map((role) => orderedCategories(part.columns[part.roles[role]]));
   const value = part.columns[part.roles.value];
   const sums = new Map();
   value.cells.forEach((cell, row) => {
@@ -112,7 +137,7 @@ function heatmapChart(part) {
   const heading = (role) => part.columns[part.roles[role]].heading;
   return {
     ...common(part, [{ type: "heatmap", data, progressive: 5000 }]),
-    grid: { left: 16, right: 110, top: 16, bottom: 48, containLabel: true },
+    grid: { left: 16, right: 110, top: 36, bottom: 48, containLabel: true },
     xAxis: { type: "category", data: xs.names, name: heading("x"), nameLocation: "middle", nameGap: 30 },
     yAxis: { type: "category", data: ys.names, name: heading("y") },
     visualMap: {
@@ -148,7 +173,7 @@ function intervalChart(part) {
   return {
     ...common(part, series),
     xAxis: x.axis,
-    yAxis: { type: "category", data: lanes.names, inverse: true, axisLabel: { formatter: (name) => shortened(name, 40) } },
+    yAxis: lanesOf(part, "y", lanes.names),
     dataZoom: [...zoom("xAxisIndex"), { type: "slider", xAxisIndex: 0, height: 18, bottom: 4, showDetail: false }],
   };
 }
