@@ -61,7 +61,7 @@ def take(report: Report, picture: Path) -> None:
         subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - our own page
         picture.parent.mkdir(parents=True, exist_ok=True)
         shown = without_empty_end(Image.open(shot).convert("RGB"))
-        shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(picture, optimize=True)
+        shown.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1).save(picture, optimize=True)
 
 
 def without_empty_end(image: Image.Image) -> Image.Image:

@@ -113,6 +113,9 @@ SUBJECTS = {
 }  # fmt: skip
 """Page -> what its picture is of."""
 
+RECORDED = ("samples", "scaling", "source", "threads")
+"""Those whose runs are recorded, which takes time, programs and rights; all others are made, and the same each time."""
+
 
 def report_of(page: str, folder: Path) -> Report:
     """Return what a tool says of its subject.

@@ -56,12 +56,12 @@ def histogram() -> Requests:
 
 
 def move_particles() -> Requests:
-    """Move particles of 16 bytes along one axis, touch only their place and speed, and count them in each sixteenth."""
+    """Move particles of 16 bytes along one axis, touch only their first and last word, and count them in each sixteenth."""
     for first in range(0, 256, WARP):
         where = {"block": first // 64, "warp": first // WARP % 2}
-        counted = [PARTICLES + 16 * (first + lane // 16 * 16) + 3 * WORD for lane in range(WARP)]
+        counted = [PARTICLES + 16 * (first + lane // 16 * 16) + WORD for lane in range(WARP)]
         yield {"addresses": counted, "op": ATOMIC, "pc": 0x130, **where}
-        for word, op, pc in ((0, READ, 0x100), (2, READ, 0x110), (0, WRITE, 0x120)):
+        for word, op, pc in ((0, READ, 0x100), (3, READ, 0x110), (0, WRITE, 0x120)):
             touched = row_of(PARTICLES + 16 * first + WORD * word, stride=16)
             yield {"addresses": touched, "op": op, "pc": pc, **where}
 

@@ -48,7 +48,7 @@ def python_that_counts(folder: Path) -> dict[str, Path]:
 
 def runs_on_workers(folder: Path) -> dict[str, Path]:
     """Record the tool `device_time` on one worker of Dask and on two, over eight ranks like the shipped trace."""
-    generator = Generator(Template(pasta.open(SHIPPED_TRACE)), Size(ranks=8, kernels=400_000))
+    generator = Generator(Template(pasta.open(SHIPPED_TRACE)), Size(ranks=8, kernels=4_000_000))
     generator.write(folder / "ranks", ["kernel", "copy", "process"])
     runs = {"one": 1, "two": 2}
     for name, workers in runs.items():

@@ -67,14 +67,14 @@ def test_amd_counts_operations_themselves(make_trace):
 
 def test_intervals_and_the_whole_run(make_trace):
     rows = [
-        *counted(0, 1_000, **{intel("scalar_double"): 100}, mem_inst_retired__any=50),
-        *counted(1_000, 3_000, **{intel("scalar_double"): 20}, mem_inst_retired__any=150),
+        *counted(0, 1_000_000, **{intel("scalar_double"): 100}, mem_inst_retired__any=50),
+        *counted(1_000_000, 3_000_000, **{intel("scalar_double"): 20}, mem_inst_retired__any=150),
     ]
     points = pasta.run("cpu_roofline", trace=make_trace(metric=rows)).tables["points"]
     assert points.select("name", "time_ns", "flops", "intensity").rows() == [
-        ("the whole run", 4_000, 120, 120 / 1_600),
-        ("interval from 1000", 3_000, 20, 20 / 1_200),
-        ("interval from 0", 1_000, 100, 100 / 400),
+        ("the whole run", 4_000_000, 120, 120 / 1_600),
+        ("interval from 1 ms", 3_000_000, 20, 20 / 1_200),
+        ("interval from 0 ms", 1_000_000, 100, 100 / 400),
     ]
 
 

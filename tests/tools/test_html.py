@@ -231,6 +231,48 @@ def test_every_kind_of_chart_is_drawn(tmp_path: Path) -> None:
     assert result["title"] == "tool"
 
 
+def option_of(part: ChartPart, script: str, tmp_path: Path) -> dict[str, Any]:
+    """Run `script` on the `option` that a chart gives ECharts, and return what it puts into `result`."""
+    drawn = "const [part] = (await unpacked()).reports[0].parts; const option = CHARTS[part.kind](part);"
+    return in_browser(render_page([report(part)]), drawn + script, tmp_path)
+
+
+@needs_browser
+def test_bytes_have_ticks_at_powers_of_two_and_bars_say_what_they_are(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"kind": ["a", "b"], "live_bytes": [7 << 20, 65 << 20]})
+    part = ChartPart("bar", "Bars", rows, {"x": "kind", "y": "live_bytes"})
+    script = """
+      result.axis = [option.xAxis.min, option.xAxis.max, option.xAxis.interval];
+      result.names = [option.xAxis.name, option.yAxis.name];
+    """
+    result = option_of(part, script, tmp_path)
+    assert result["axis"] == [0, 80 << 20, 16 << 20]
+    assert result["names"] == ["live", "kind"]
+
+
+@needs_browser
+def test_a_heat_map_keeps_the_place_of_numbers_that_are_not_there(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"word": [0, 4], "address": [0x1000, 0x9000], "accesses": [3, 5]})
+    part = ChartPart("heatmap", "Map", rows, {"x": "word", "y": "address", "value": "accesses"})
+    script = """
+      result.names = [option.xAxis.data, option.yAxis.data];
+      result.places = option.series[0].data.map((cell) => cell.value.slice(0, 2));
+    """
+    result = option_of(part, script, tmp_path)
+    assert result["names"] == [["0", "1", "2", "3", "4"], ["0x1000", "0x9000"]]
+    assert result["places"] == [[0, 0], [4, 1]]
+
+
+@needs_browser
+def test_links_in_a_column_bow_around_what_lies_between(tmp_path: Path) -> None:
+    """`a` is linked with its neighbour `b` and with `c`, which lies below `b`."""
+    rows = pl.DataFrame({"name": ["a", "b", "c"], "host": ["h"] * 3, "links": [["b", "c"], ["a"], ["a"]]})  # fmt: skip
+    roles = {"x": "name", "links": "links", "series": "host", "columns": ["host"]}
+    script = "result.links = option.series[0].links.map((link) => [link.source, link.target, link.lineStyle.curveness < 0]);"
+    result = option_of(ChartPart("network", "Graph", rows, roles), script, tmp_path)
+    assert sorted(result["links"]) == [["a", "b", False], ["a", "c", True]]
+
+
 @needs_browser
 def test_source_lines_are_coloured_and_files_chosen(tmp_path: Path) -> None:
     rows = pl.DataFrame(

@@ -2,6 +2,8 @@
 // Charts of the kinds in pasta/pipeline/charts.py, drawn by ECharts; flame.js draws flame graphs.
 
 const MOST_BARS = 40;
+// What stands above an axis at the left begins there: in its middle, a long name would be cut off.
+const FROM_THE_AXIS = { align: "left" };
 
 function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
@@ -67,7 +69,7 @@ function zoom(...axes) {
 function lanesOf(part, role, names) {
   const name = part.columns[part.roles[role]].heading;
   const axisLabel = { formatter: (label) => shortened(label, 40) };
-  return { type: "category", data: names, inverse: true, name, nameLocation: "start", nameGap: 10, axisLabel };
+  return { type: "category", data: names, inverse: true, name, nameLocation: "start", nameGap: 10, nameTextStyle: FROM_THE_AXIS, axisLabel };
 }
 
 function barChart(part) {
@@ -99,7 +101,7 @@ function pointChart(part, kind) {
     data.sort((left, right) => left.value[0] - right.value[0]);
     series.push({ type: "line", name, data, showSymbol: false, lineStyle: { type: "dashed", width: 1.5 } });
   }
-  return { ...common(part, series.filter(({ data }) => data.length)), xAxis: x.axis, yAxis: { ...y.axis, nameLocation: "end", nameGap: 10 }, dataZoom: zoom("xAxisIndex") };
+  return { ...common(part, series.filter(({ data }) => data.length)), xAxis: x.axis, yAxis: { ...y.axis, nameLocation: "end", nameGap: 10, nameTextStyle: FROM_THE_AXIS }, dataZoom: zoom("xAxisIndex") };
 }
 
 const MOST_GAPS = 512;
@@ -139,7 +141,7 @@ function heatmapChart(part) {
     ...common(part, [{ type: "heatmap", data, progressive: 5000 }]),
     grid: { left: 16, right: 110, top: 36, bottom: 48, containLabel: true },
     xAxis: { type: "category", data: xs.names, name: heading("x"), nameLocation: "middle", nameGap: 30 },
-    yAxis: { type: "category", data: ys.names, name: heading("y") },
+    yAxis: { type: "category", data: ys.names, name: heading("y"), nameTextStyle: FROM_THE_AXIS },
     visualMap: {
       min: low, max: high === low ? low + 1 : high, calculable: true, right: 0, top: "middle", precision: 2,
       inRange: { color: ["#e4eef9", "#7fb2e5", "#f2b134", "#c8321f"] },
