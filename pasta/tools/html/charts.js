@@ -8,7 +8,7 @@ const FROM_THE_AXIS = { align: "left" };
 function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
   const { numbers, unit, since } = axisNumbers(column);
-  const name = since === null ? column.heading : `${column.heading} since the first`;
+  const name = since === null ? column.heading : `${column.name === "ts" ? "time" : column.heading} since the first`;
   const label = { formatter: (value) => human(value, { kind: "number", unit }) };
   const axis = { type: "value", name, nameLocation: "middle", nameGap: 34, axisLabel: label, scale: true, ...extra };
   return { column, numbers, unit, axis: unit === "bytes" && axis.type === "value" ? { ...axis, ...bytesScale(numbers, axis.scale) } : axis };
