@@ -2,7 +2,7 @@
 
 A tool is asked about what `docs/pictured` has for its page, else about the traces that ship with pasta: the first
 that has what it needs, or both where it compares runs. Needs Chromium and Pillow, and the tests' helpers; what is
-recorded for the pictures of `samples`, `source` and `threads` needs root, gcc, perf and bpftrace as well.
+recorded for the pictures of `samples`, `source` and `threads` needs root, gcc, chrt, perf and bpftrace as well.
 """
 
 from __future__ import annotations

@@ -81,5 +81,6 @@ int main(void) {
   pthread_create(&threads[WORKERS], 0, read_pages, 0);
   for (int worker = 0; worker < WORKERS; worker++) pthread_create(&threads[worker], 0, work, 0);
   for (int each = 0; each <= WORKERS; each++) pthread_join(threads[each], 0);
+  usleep(300000); /* who watches it reads its names while it lives */
   return 0;
 }

@@ -20,18 +20,19 @@ PLACE = Path(tempfile.gettempdir()) / "count_words"
 PYTHON = "/usr/bin/python3"
 """The system's, whose path tells nothing of who takes the pictures."""
 
-PASTA = ("nice", "-n", "-15", sys.executable, "-m", "pasta")
-"""With more right to the cores than others that use the machine meanwhile, which takes root."""
+PASTA = (sys.executable, "-m", "pasta")
+FIRST = ("chrt", "--rr", "1")
+"""Before other programs that use the machine meanwhile."""
 
 
 def threads_that_count(folder: Path, *, off: str) -> dict[str, Path]:
-    """Record what the threads of `count_words.c` do on the CPU and `off` it (a level of offcpu); bpftrace wants root."""
+    """Record what the threads of `count_words.c` do on the CPU and `off` it (a level of offcpu); both want root."""
     source = HERE / "count_words.c"
     PLACE.mkdir(exist_ok=True)
     program = PLACE / "count_words"
     _call("gcc", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o", program, source)
     watched = ("--with", f"cpu:fp,offcpu:{off},processes", "--frequency", "999")
-    _call(*PASTA, "collect", *watched, "-o", folder / "threads", "--", program)
+    _call(*PASTA, "collect", *watched, "-o", folder / "threads", "--", *FIRST, program)
     shutil.rmtree(PLACE)
     return {"count_words": folder / "threads"}
 
@@ -49,7 +50,7 @@ def python_that_counts(folder: Path) -> dict[str, Path]:
 
 def runs_on_workers(folder: Path) -> dict[str, Path]:
     """Record the tool `device_time` on one worker of Dask and on two, over eight ranks like the shipped trace."""
-    generator = Generator(Template(pasta.open(SHIPPED_TRACE)), Size(ranks=8, kernels=4_000_000))
+    generator = Generator(Template(pasta.open(SHIPPED_TRACE)), Size(ranks=8, kernels=800_000))
     generator.write(folder / "ranks", ["kernel", "copy", "process"])
     runs = {"one": 1, "two": 2}
     for name, workers in runs.items():

@@ -22,6 +22,8 @@ from pasta.tools.units import fill_template, heading, human, shorten
         (1_900_000_000_000_000_000, "start_ts", "1900000000000000000"),
         (None, "dur", "-"),
         (0x7F00_0000_0200, "address", "0x7f0000000200"),
+        (0x80, "pc", "0x80"),
+        (0x80, "writer_pc", "0x80"),
         ([1, 2], "members", "1, 2"),
         (2.5, "ratio", "2.5"),
         (1.234e14, "flops_per_second", "123.40 Tflop/s"),
