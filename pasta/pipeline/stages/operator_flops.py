@@ -54,11 +54,14 @@ def _size(place: int, axis: int) -> pl.Expr:
 
 
 def _with_sizes(operators: pl.LazyFrame) -> pl.LazyFrame:
-    """Add counts and sizes of the first inputs; null where there is no such input, NaN where it is no tensor."""
+    """Add counts and sizes of the first inputs of what `counts`, which few of all operators do.
+
+    Null where there is no such input, NaN where it is no tensor.
+    """
+    shapes_told = pl.when("counts").then("input_shapes")
     sizes = pl.element().cast(pl.Float64, strict=False).fill_null(math.nan)
     shapes = {
-        f"# shape {place}": pl.col("input_shapes")
-        .list.get(place, null_on_oob=True)
+        f"# shape {place}": shapes_told.list.get(place, null_on_oob=True)
         .str.split("x")
         .list.eval(sizes)
         for place in _INPUTS
@@ -158,8 +161,8 @@ def operator_flops(operators: pl.LazyFrame) -> pl.LazyFrame:
         elements = pl.when(matches).then(rule.elements).otherwise(elements)
         kind = pl.when(matches).then(types.list.get(rule.operand, null_on_oob=True)).otherwise(kind)
         counts |= matches
-    told = _with_sizes(operators).with_columns(
-        flops=flops, shape_bytes=elements, precision=kind, counts=counts
+    told = _with_sizes(operators.with_columns(counts=counts)).with_columns(
+        flops=flops, shape_bytes=elements, precision=kind
     )
     size = pl.col("precision").replace_strict(_SIZES, default=None, return_dtype=pl.Float64)
     taken = pl.col("shape_bytes") * size
