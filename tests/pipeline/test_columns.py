@@ -84,6 +84,21 @@ def test_the_process_is_told_by_what_all_inputs_have():
     assert process_key(one, one.drop("trace")) == ["rank", "pid"]
 
 
+@pytest.mark.parametrize("kind", [pl.Int32, pl.Int64, pl.UInt64])
+def test_many_integers_that_lie_apart_are_numbered_by_sorting_not_sought_one_by_one(
+    kind, monkeypatch
+):
+    limits = np.iinfo(str(kind).lower())
+    draw = np.random.default_rng(0).integers
+    drawn = draw(limits.min, limits.max, 9000, limits.dtype, endpoint=True).tolist()
+    column = pl.Series("x", [*drawn, *drawn[:500], limits.min, limits.max], kind)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "searchsorted", pytest.fail)
+        keys, (groups,) = number_groups(["x"], column.to_frame())
+    assert keys["x"].equals(column.unique().sort())
+    assert groups.tolist() == (column.rank("dense") - 1).to_list()
+
+
 def test_numbers_are_wide_and_have_no_nulls():
     rows = pl.DataFrame({"n": [1, None], "x": [0.5, None], "name": ["a", "b"]})
     assert numbers(rows.cast({"n": pl.UInt8}), "n").tolist() == [1, 0]

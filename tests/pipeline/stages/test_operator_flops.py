@@ -101,6 +101,13 @@ def test_what_shapes_do_not_tell_is_null_and_never_nan(shapes, types):
     assert table["counts"].item()
 
 
+def test_shapes_are_cut_of_operators_that_count_alone():
+    plan = operator_flops(rows(("aten::relu", ["2x3"], ["float"]))).explain()
+    cuts = [line for line in plan.splitlines() if ".str.split(" in line]
+    assert cuts
+    assert all('when(col("counts"))' in line for line in cuts)
+
+
 def test_rows_keep_their_order():
     operators = [("aten::mm", ["1x2", "2x3"], ["half"] * 2), ("aten::add", [], []), ("aten::bmm", ["1x1x1", "1x1x1"], ["double"] * 2)]  # fmt: skip
     table = operator_flops(rows(*operators)).collect()
