@@ -24,9 +24,9 @@ from pasta.pipeline.kernels.ordering import numbered
 
 _GROUP, _ROW = "# group", "# row"
 _FIRST = np.iinfo(np.int64).min
-_MOST_SOUGHT = 4096
-"""Values up to which to look for each row's by bisection is as fast as to sort the rows; of 400 thousand it takes eight
-times as long."""
+_MOST_SOUGHT = 1 << 16
+"""Values up to which to look for each row's by bisection is as fast as to sort the rows, where rows of equal values
+mostly follow each other; of 400 thousand in any order it takes eight times as long."""
 
 
 def require(rows: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], where: str = "") -> None:

@@ -90,7 +90,7 @@ def test_many_integers_that_lie_apart_are_numbered_by_sorting_not_sought_one_by_
 ):
     limits = np.iinfo(str(kind).lower())
     draw = np.random.default_rng(0).integers
-    drawn = draw(limits.min, limits.max, 9000, limits.dtype, endpoint=True).tolist()
+    drawn = draw(limits.min, limits.max, 70_000, limits.dtype, endpoint=True).tolist()
     column = pl.Series("x", [*drawn, *drawn[:500], limits.min, limits.max], kind)
     with monkeypatch.context() as patch:
         patch.setattr(np, "searchsorted", pytest.fail)
