@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from pasta.allocator import keep_little
 from pasta.cli_options import pairs
 from pasta.errors import PastaError
+from pasta.whole_file import whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,14 +52,11 @@ def write_page(page: Page, path: Path, *, title: str) -> None:
     from pasta.tools.html import made_by
 
     text = page.render(title=title, made=made_by(command_text(["pasta", *sys.argv[1:]])))
-    temporary = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.rename(path)
+        with whole_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise PastaError(f"{path}: cannot be written ({error.strerror})") from error
 
 

@@ -179,7 +179,9 @@ def _info(traces: Sequence[Trace], numbers: Sequence[dict[int, int]]) -> dict[st
 
 
 def _write_rank(origins: Sequence[_Origin], number: int, folder: Path) -> None:
-    """Write one rank of the new trace."""
+    """Write one rank of the new trace, into a folder that was none before."""
+    if folder.exists():
+        raise TraceError(f"{folder}: is there already; choose another -o")
     if len(origins) == 1 and origins[0].rank == number and not origins[0].shift:
         origin = origins[0]
         files = {table: origin.trace.files(table) for table in origin.trace.tables()}

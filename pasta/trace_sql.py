@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import polars as pl
 
 from pasta.errors import PastaError
 from pasta.trace import Trace
+from pasta.whole_file import whole_file
 
 _CHANGES = frozenset({"alter", "create", "delete", "drop", "insert", "truncate", "update"})
 _WRITERS = {".parquet": "write_parquet", ".csv": "write_csv", ".arrow": "write_ipc"}
@@ -47,14 +47,10 @@ def write_rows(rows: pl.DataFrame, path: Path) -> None:
     writer = _WRITERS.get(path.suffix)
     if writer is None:
         raise PastaError(f"{path}: name a file that ends in {', '.join(_WRITERS)}")
-    temporary = path.with_name(f".{path.name}")
     try:
-        getattr(rows, writer)(temporary)
-        temporary.rename(path)
+        with whole_file(path) as temporary:
+            getattr(rows, writer)(temporary)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise PastaError(f"{path}: cannot be written ({error.strerror or error})") from error
     except pl.exceptions.PolarsError as error:
-        temporary.unlink(missing_ok=True)
         raise PastaError(f"{path}: {' '.join(str(error).split())}") from error

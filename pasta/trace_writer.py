@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ import pyarrow as pa
 
 import pasta
 from pasta.errors import TraceError
-from pasta.schema import SCHEMA_VERSION
-from pasta.trace import MANIFEST, RANK_FOLDER
+from pasta.schema import SCHEMA_VERSION, TABLES
+from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
 from pasta.trace_merge import (
     FILE_ROWS,
     ROW_GROUP_ROWS,
@@ -117,9 +118,11 @@ class TraceWriter:
         try:
             yield
         except BaseException:
+            for path in set(self.path.iterdir()) - self._before:
+                if _is_of_a_trace(path.name):
+                    with contextlib.suppress(OSError):
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
             with contextlib.suppress(OSError):
-                for path in set(self.path.iterdir()) - self._before:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
                 if self._is_new:
                     self.path.rmdir()
             raise
@@ -128,6 +131,11 @@ class TraceWriter:
         """Mark the trace complete and add what is known only now, as `ended="exit 0"`."""
         self._info.update(info, state=COMPLETE)
         write_manifest(self.path, self._info)
+
+
+def _is_of_a_trace(name: str) -> bool:
+    """Tell whether a writer of traces makes a file or folder of that name."""
+    return name in TABLES or name in (MANIFEST, f".{MANIFEST}") or fnmatch(name, RANK_GLOB)
 
 
 def _is_free(path: Path, beside: Collection[Path]) -> bool:

@@ -202,3 +202,27 @@ def test_a_folder_that_cannot_be_made_is_told(make_trace, tmp_path):
         TraceError, match=r"new: cannot be made \(Not a directory\); choose another -o"
     ):
         api.merge([make_trace(kernel=[{"ts": 0, "dur": 1}])], tmp_path / "file" / "new")
+
+
+def test_a_folder_of_a_rank_that_is_read_is_not_written(tmp_path):
+    """Traces may lie in the folder that is written to, under any name but those of its ranks."""
+    folders = [tmp_path / "v" / RANK_FOLDER.format(number) for number in (1, 0)]
+    for number, folder in zip((0, 1), folders, strict=True):
+        write_trace(
+            folder, kernel=[{"rank": number, "ts": at, "dur": 1} for at in range(3 + number)]
+        )
+    with pytest.raises(TraceError, match=r"rank-00000: is there already; choose another -o"):
+        api.merge(folders, tmp_path / "v")
+    assert [Trace.open(folder).rows("kernel") for folder in folders] == [3, 4]
+    assert sorted(tmp_path.joinpath("v").iterdir()) == sorted(folders)
+
+
+def test_what_others_put_beside_a_trace_that_failed_stays(make_trace, tmp_path, monkeypatch):
+    def interrupted(*_arguments):
+        (tmp_path / "new" / "notes.txt").write_text("mine")
+        no_space()
+
+    monkeypatch.setattr(trace_combine, "_write_rank", interrupted)
+    with pytest.raises(PastaError, match="No space left on device"):
+        api.merge([make_trace(kernel=[{"ts": 0, "dur": 1}])], tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["notes.txt"]

@@ -95,3 +95,13 @@ def test_where_the_disk_is_full_nothing_is_left(tmp_path: Path, monkeypatch: Any
     with pytest.raises(PastaError, match="cannot be written"):
         write_rows(pl.DataFrame({"a": [1]}), tmp_path / "rows.arrow")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_hidden_file_of_the_users_is_none_of_ours(tmp_path: Path) -> None:
+    own = tmp_path / ".rows.csv"
+    own.write_text("mine")
+    write_rows(pl.DataFrame({"a": [1]}), tmp_path / "rows.csv")
+    with pytest.raises(PastaError, match="cannot be written"):
+        write_rows(pl.DataFrame({"a": [1]}), tmp_path / "absent" / "rows.csv")
+    assert own.read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == [own, tmp_path / "rows.csv"]

@@ -6,10 +6,12 @@ when it has finished, and whoever sees that all are there marks the trace comple
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -54,7 +56,8 @@ class SharedTrace:
                 raise TraceError(
                     f"{path}: rank {place.rank} is there already; choose another -o"
                 ) from error
-            _replace(self._folder / RECORDER, this_process())
+            with _removed_on_failure(self._folder):
+                _replace(self._folder / RECORDER, this_process())
 
     def finish(self, **info: Any) -> None:
         """Write what is known of this rank's end; the last one completes the trace."""
@@ -95,6 +98,16 @@ def complete_of_shares(path: Path, world_size: int) -> None:
 def _belongs(name: str) -> bool:
     """Tell whether a file is one that another rank's launcher makes."""
     return name == MANIFEST or fnmatch(name, RANK_GLOB) or name.startswith(f".{MANIFEST}.")
+
+
+@contextlib.contextmanager
+def _removed_on_failure(folder: Path) -> Iterator[None]:
+    """Remove a rank's folder where it cannot be begun, so that the rank can be tried again."""
+    try:
+        yield
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _hidden(path: Path) -> Path:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -8,6 +10,7 @@ import threading
 
 import pytest
 
+from pasta.collect import shared_trace
 from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place
 from pasta.errors import TraceError
@@ -61,6 +64,17 @@ def test_a_rank_that_is_there_is_refused(tmp_path):
     share(tmp_path / "t", 0)
     with pytest.raises(TraceError, match="rank 0 is there already; choose another -o"):
         share(tmp_path / "t", 0)
+
+
+def test_a_rank_that_could_not_begin_can_begin_again(tmp_path, monkeypatch):
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as context:
+        context.setattr(shared_trace, "_replace", full)
+        with pytest.raises(TraceError, match="No space left on device"):
+            share(tmp_path / "t", 0)
+    share(tmp_path / "t", 0)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", json.dumps({"state": "complete"})])
