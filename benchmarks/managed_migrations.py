@@ -3,7 +3,7 @@
     python benchmarks/managed_migrations.py [--megabytes 256]
 
 A program (`managed_pages.cu`, compiled with nvcc) lets kernels use pages of managed memory in known patterns. It runs
-once under `cuda.memory:counts` with granules of 64 KiB, from which `uvm_simulate` predicts, and once under `cuda`, whose
+once under `cuda.memory:counts` with granules of 64 KiB, from which `uvm_simulate` predicts, and once under `cuda:kernels`, whose
 migrations are what happened. Printed is a row for each kernel. The driver moves up to 2 MiB where much of it is asked
 for, so that what moved lies between the prediction and the blocks of 2 MiB that hold it.
 """
@@ -78,6 +78,10 @@ def predicted(trace: Trace, folder: Path) -> pl.DataFrame:
 
 def moved(trace: Trace) -> pl.DataFrame:
     """Return for each kernel what moved to the device from its start until the next kernel's."""
+    for table in ("copy", "metric"):
+        if not trace.has(table):
+            losses = trace.scan("loss").collect() if trace.has("loss") else "nothing lost"
+            sys.exit(f"no migrations or faults were recorded: {losses}")
     kernels = trace.scan("kernel").sort("ts").select("ts", kernel=short_name()).collect()
     copies = trace.scan("copy").filter(kind="migration", destination="device").collect()
     faults = trace.scan("metric").filter(name="gpu_page_faults").collect()

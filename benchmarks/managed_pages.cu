@@ -37,7 +37,11 @@ __global__ void written_only(Pages pages, int*) {
     pages.buffer[blockIdx.x * PAGE + byte] = 1;
 }
 
-int main(int, char** arguments) {
+int main(int count_of_arguments, char** arguments) {
+  if (count_of_arguments != 2) {
+    std::fprintf(stderr, "usage: managed_pages BYTES_OF_A_BUFFER\n");
+    return 2;
+  }
   const size_t bytes = std::strtoull(arguments[1], nullptr, 10) / PAGE / 32 * 32 * PAGE, count = bytes / PAGE;
   size_t free_bytes = 0, total = 0;
   check(cudaMemGetInfo(&free_bytes, &total));
