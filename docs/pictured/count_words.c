@@ -54,7 +54,7 @@ __attribute__((noinline)) static uint32_t stem(uint32_t word) {
 }
 
 __attribute__((noinline)) static void count(const struct page *page) {
-  static __thread uint64_t own[COUNTERS];
+  uint64_t own[COUNTERS] = {0};
   for (int at = 0; at < WORDS; at++) own[stem(page->words[at]) % COUNTERS]++;
   pthread_mutex_lock(&lock);
   for (int at = 0; at < COUNTERS; at++) counts[at] += own[at];

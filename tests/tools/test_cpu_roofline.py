@@ -67,8 +67,8 @@ def test_amd_counts_operations_themselves(make_trace):
 
 def test_intervals_and_the_whole_run(make_trace):
     rows = [
-        *counted(0, 1_000_000, **{intel("scalar_double"): 100}, mem_inst_retired__any=50),
-        *counted(1_000_000, 3_000_000, **{intel("scalar_double"): 20}, mem_inst_retired__any=150),
+        *counted(9_000_000, 1_000_000, **{intel("scalar_double"): 100}, mem_inst_retired__any=50),
+        *counted(10_000_000, 3_000_000, **{intel("scalar_double"): 20}, mem_inst_retired__any=150),
     ]
     points = pasta.run("cpu_roofline", trace=make_trace(metric=rows)).tables["points"]
     assert points.select("name", "time_ns", "flops", "intensity").rows() == [

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import pasta
+from pasta.tools.report import ChartPart
 from tests.tools.warps import BASE, KERNELS, request, row_of
 
 ROWS = [
@@ -35,3 +36,10 @@ def test_launches_are_summed(make_trace):
         ("second", 2, 2, 0, 0, 1, 1, 8),
     ]
     assert report.findings == ["2 launches make 36 accesses of 272 B in 4 requests; --out writes them all"]  # fmt: skip
+
+
+def test_a_bar_is_all_launches_of_a_kernel(make_trace):
+    kernels = [{**row, "name": "one"} for row in KERNELS]
+    report = pasta.run("mem_trace", trace=make_trace(access=ROWS, kernel=kernels))
+    [bars] = [part for part in report.parts if isinstance(part, ChartPart)]
+    assert bars.rows.select("kernel", "accesses").rows() == [("one", 36)]

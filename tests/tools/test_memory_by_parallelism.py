@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 import pasta
@@ -78,6 +79,22 @@ def test_equal_runs_of_unequal_speed_do_not_differ_by_share(make_trace):
     assert by_share.select("most_more_bytes", "most_less_bytes").rows() == [(0, 0)]
     by_time = pasta.run("memory_timeline_diff", runs=runs).tables["places"]
     assert by_time.select("most_more_bytes", "most_less_bytes").rows() != [(0, 0)]
+
+
+def test_a_first_run_of_one_moment_leaves_the_times_of_the_second(make_trace):
+    moment = make_trace("moment", memory=[event("allocate", 5, 1, 100)])
+    runs = {"before": moment, "after": make_trace("after", memory=life(0, 50, 1, 100))}
+    shared = pasta.run("memory_timeline_diff", runs=runs, by="share")
+    chart = next(part for part in shared.parts if getattr(part, "kind", "") == "line")
+    assert chart.rows["at_ns"].to_list() == [0, 50]
+
+
+def test_a_device_of_the_second_run_alone_is_stretched_too(make_trace):
+    others = [{**row, "device": 1} for row in life(0, 10, 1, 100)]
+    runs = {"before": make_trace("before", memory=life(0, 100, 1, 100)), "after": make_trace("after", memory=others)}  # fmt: skip
+    shared = pasta.run("memory_timeline_diff", runs=runs, by="share")
+    chart = next(part for part in shared.parts if getattr(part, "kind", "") == "line")
+    assert chart.rows.filter(pl.col("where").str.starts_with("device 1"))["at_ns"].to_list() == [0, 100]  # fmt: skip
 
 
 def test_one_run_has_nothing_to_compare_with(make_trace):
