@@ -121,7 +121,10 @@ def test_dwarf_unwinds_without_frame_pointers(tmp_path):
     options = ["-O1", "-g", "-fomit-frame-pointer", "-fno-inline-functions"]
     subprocess.run(["cc", *options, source, "-o", without], check=True)
     _, trace = sampled([without, "0.5"], tmp_path / "t", "dwarf", frequency=499)
-    assert weight_of(trace, "main") > 0.35e9
+    told = table(trace, "sample")["weight"].sum()
+    assert weight_of(trace, "main") > 0.7 * told
+    # perf copies whole stacks, and says what it had no time for.
+    assert told > 0.35e9 or losses(trace)
     assert_split(trace, 1e9 / 499)
 
 
