@@ -38,6 +38,7 @@ from pasta.tools.shipped import (
 )
 from pasta.trace import Trace
 from pasta.trace_sql import query_trace
+from pasta.whole_file import whole_file
 
 if TYPE_CHECKING:
     from pasta.exports.exporter import Exported
@@ -292,9 +293,8 @@ def live_graph(tool: str, parameters: Mapping[str, Any] | None = None) -> LiveGr
 def write_outputs(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
     """Write each table to `out/NAME.parquet`, under a temporary name until it is complete."""
     for name, rows in tables.items():
-        temporary = out / f".{name}.parquet"
-        rows.write_parquet(temporary)
-        temporary.rename(out / f"{name}.parquet")
+        with whole_file(out / f"{name}.parquet") as temporary:
+            rows.write_parquet(temporary)
 
 
 def _output_folder(out: Path) -> Path:

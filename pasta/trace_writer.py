@@ -118,14 +118,20 @@ class TraceWriter:
         try:
             yield
         except BaseException:
-            for path in set(self.path.iterdir()) - self._before:
-                if _is_of_a_trace(path.name):
-                    with contextlib.suppress(OSError):
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
             with contextlib.suppress(OSError):
-                if self._is_new:
-                    self.path.rmdir()
+                self._remove_own()
             raise
+
+    def _remove_own(self) -> None:
+        for path in set(self.path.iterdir()) - self._before:
+            if not _is_of_a_trace(path.name):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+        if self._is_new:
+            self.path.rmdir()
 
     def finish(self, **info: Any) -> None:
         """Mark the trace complete and add what is known only now, as `ended="exit 0"`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -112,6 +114,24 @@ def test_outputs_are_whole_files_of_the_named_stages(make_trace, tmp_path):
     assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["devices.parquet", "pieces.parquet"]  # fmt: skip
     written = pl.read_parquet(tmp_path / "o" / "devices.parquet")
     assert written.equals(report.tables["devices"])
+
+
+def test_an_output_that_fails_leaves_nothing_and_takes_nothing_of_others(tmp_path, monkeypatch):
+    def full(_rows, path):
+        Path(path).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    own = tmp_path / ".rows.parquet"
+    own.write_text("mine")
+    rows = {"rows": pl.DataFrame({"a": [1]})}
+    with monkeypatch.context() as context:
+        context.setattr(pl.DataFrame, "write_parquet", full)
+        with pytest.raises(OSError, match="No space left on device"):
+            api.write_outputs(rows, tmp_path)
+    assert list(tmp_path.iterdir()) == [own]
+    api.write_outputs(rows, tmp_path)
+    assert own.read_text() == "mine"
+    assert pl.read_parquet(tmp_path / "rows.parquet").equals(rows["rows"])
 
 
 @pytest.mark.parametrize(

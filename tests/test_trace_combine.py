@@ -226,3 +226,13 @@ def test_what_others_put_beside_a_trace_that_failed_stays(make_trace, tmp_path, 
     with pytest.raises(PastaError, match="No space left on device"):
         api.merge([make_trace(kernel=[{"ts": 0, "dur": 1}])], tmp_path / "new")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["notes.txt"]
+
+
+def test_a_folder_that_is_gone_does_not_hide_what_failed(make_trace, tmp_path, monkeypatch):
+    def removed(*_arguments):
+        shutil.rmtree(tmp_path / "new")
+        no_space()
+
+    monkeypatch.setattr(trace_combine, "_write_rank", removed)
+    with pytest.raises(PastaError, match="No space left on device"):
+        api.merge([make_trace(kernel=[{"ts": 0, "dur": 1}])], tmp_path / "new")
