@@ -1,6 +1,6 @@
 """Measure what a probe costs a hit, by its kind and by the instruction that it is set on.
 
-python benchmarks/probes.py [PYTHON ...]    (as root; PYTHONs of 3.12 or newer for sys.monitoring)
+    python benchmarks/probes.py [PYTHON ...]    (as root; PYTHONs of 3.12 or newer for sys.monitoring)
 
 A compiled program calls a function that begins with each kind of instruction, or passes a USDT probe, with
 bpftrace counting (`@ = count()`) or without. A Python program calls an empty function under `sys.setprofile`,
@@ -10,6 +10,7 @@ that was the system's. Runs take the variants in turn; medians are told, smalles
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import signal
@@ -200,12 +201,15 @@ def variants(program: Path, folder: Path, pythons: list[str]) -> dict[str, tuple
 
 def main() -> None:
     """Print a line for each variant."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("pythons", metavar="PYTHON", nargs="*", help="of 3.12 or newer")
+    pythons = parser.parse_args().pythons
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "calls.c").write_text(source())
         program = folder / "calls"
         subprocess.run(["cc", "-O1", folder / "calls.c", "-o", program], check=True)
-        chosen = variants(program, folder, sys.argv[1:])
+        chosen = variants(program, folder, pythons)
         costs: dict[str, list[Cost]] = {name: [] for name in chosen}
         for _ in range(ROUNDS):
             for name, (measure, *arguments) in chosen.items():
