@@ -4,7 +4,7 @@
 
 A program (`managed_pages.cu`, compiled with nvcc) lets kernels use pages of managed memory in known patterns. It runs
 once under `cuda.memory:counts` with granules of 64 KiB, from which `uvm_simulate` predicts, and once under `cuda:kernels`, whose
-migrations are what happened. Printed is a row for each kernel. The driver moves up to 2 MiB where much of it is asked
+migrations are what happened. Printed is a row for each kernel, and one for what moved before the first, if anything did. The driver moves up to 2 MiB where much of it is asked
 for, so that what moved lies between the prediction and the blocks of 2 MiB that hold it.
 """
 
@@ -22,6 +22,7 @@ import pasta
 from pasta.trace import Trace
 
 SOURCE = Path(__file__).with_name("managed_pages.cu")
+BEFORE = "(before any kernel)"
 LEVELS = {
     "touched": ["cuda.memory:counts", "--granularity", "64KiB", "--block", "64KiB"],
     "moved": ["cuda:kernels"],
@@ -77,18 +78,20 @@ def predicted(trace: Trace, folder: Path) -> pl.DataFrame:
 
 
 def moved(trace: Trace) -> pl.DataFrame:
-    """Return for each kernel what moved to the device from its start until the next kernel's."""
+    """Return for each kernel what moved to the device from its start until the next kernel's, and what did before any."""
     for table in ("copy", "metric"):
         if not trace.has(table):
             losses = trace.scan("loss").collect() if trace.has("loss") else "nothing lost"
             sys.exit(f"no migrations or faults were recorded: {losses}")
     kernels = trace.scan("kernel").sort("ts").select("ts", kernel=short_name()).collect()
+    kernels = pl.concat([pl.DataFrame({"ts": [0], "kernel": [BEFORE]}, kernels.schema), kernels])
     copies = trace.scan("copy").filter(kind="migration", destination="device").collect()
     faults = trace.scan("metric").filter(name="gpu_page_faults").collect()
     return (
         kernels.join(_by_kernel(copies, kernels, "bytes", "moved_bytes"), on="kernel", how="left")
         .join(_by_kernel(faults, kernels, "value", "fault_groups"), on="kernel", how="left")
         .select("kernel", pl.col("moved_bytes", "fault_groups").fill_null(0))
+        .filter((pl.col("kernel") != BEFORE) | (pl.col("moved_bytes") + pl.col("fault_groups") > 0))
     )
 
 
