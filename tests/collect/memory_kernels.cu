@@ -144,6 +144,25 @@ KERNEL tensor_load(const __grid_constant__ CUtensorMap map, float *to) {
     to[INDEX] = near[threadIdx.x];
 }
 
+/* Each block copies each block's box twice, and one that hangs over the edge with half of its rows. */
+KERNEL tensor_load_again(const __grid_constant__ CUtensorMap map, float *to) {
+    constexpr int ROWS = 4;
+    __shared__ alignas(128) float near[BLOCKS + 1][THREADS];
+    __shared__ uint64_t barrier;
+    if (threadIdx.x == 0) make_barrier(&barrier);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        expect(&barrier, 2 * sizeof(near));
+        for (unsigned time = 0; time < 2; ++time)
+            for (unsigned box = 0; box <= BLOCKS; ++box)
+                asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                             ::"r"(shared_address(near[box])), "l"(&map), "r"(0), "r"(box == BLOCKS ? -ROWS / 2 : static_cast<int>(box) * ROWS),
+                             "r"(shared_address(&barrier)) : "memory");
+    }
+    wait(&barrier);
+    to[INDEX] = near[blockIdx.x][threadIdx.x];
+}
+
 KERNEL tensor_store(const __grid_constant__ CUtensorMap map) {
     from_shared([&](uint32_t near) {
         asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
@@ -266,6 +285,7 @@ static void kinds(void *a, void *c) {
     run(bulk_store, as<unsigned>(c));
     run(bulk_reduce, as<unsigned>(c));
     run(tensor_load, tensor_map(a), as<float>(c));
+    run(tensor_load_again, tensor_map(a), as<float>(c));
     run(tensor_store, tensor_map(c));
     run(remote_load, as<float>(c));
     run(async_store, as<unsigned>(c));

@@ -57,6 +57,7 @@ KINDS = {
     "bulk_store": Did((0, 4, 0), (0, 2048), None, (0, 2048, 2048)),
     "bulk_reduce": Did((0, 0, 4), (2048, 2048), None, (2048, 2048, 2048)),
     "tensor_load": Did((4, ALL, 0), (2048, 2048), (2048, 0, 2048), (0, 2048, 2048)),
+    "tensor_load_again": Did((40, ALL, 0), (18_432, 2048), (2048, 0, 2048), (0, 2048, 2048)),
     "tensor_store": Did((0, 0, 0), (0, 0)),  # not seen
     "remote_load": WRITES,
     "async_store": WRITES,
