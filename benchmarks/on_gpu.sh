@@ -7,6 +7,7 @@
 # has a line for each with its exit status, its seconds and its last line. A step takes at most SECONDS_EACH (600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} # this pasta, wherever a program lies that imports it
 workload=$1 logs=$2
 shift 2
 mkdir -p "$logs"
