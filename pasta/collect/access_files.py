@@ -34,10 +34,12 @@ class _Gathered:
 
     @property
     def full(self) -> bool:
+        """Whether nothing more fits."""
         return self._used == FILE_WARPS
 
     @property
     def warps(self) -> Warps:
+        """What was added, in the order in which it came."""
         return self._warps[: self._used]
 
     def add(self, warps: Warps) -> Warps:

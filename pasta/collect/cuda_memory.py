@@ -34,6 +34,9 @@ class MemoryOptions:
             open on the thread are watched; empty: all.
         serial: wait for each launch to end, so that launches do not overlap.
         device_bytes: device memory that the collector may use, for each context.
+
+    Raises:
+        CollectError: one says what cannot be; with the option that sets it.
     """
 
     granularity: int | None = None

@@ -233,6 +233,7 @@ class _Import:
         self._collectors: list[dict[str, Any]] = []
 
     def run(self, files: Sequence[Path], progress: Progress | None) -> ImportReport:
+        """Import all files, and finish the trace; `progress` is told how far the reading is."""
         trace = TraceWriter(
             self._folder, {"command": None, "sources": [str(file) for file in files]}
         )

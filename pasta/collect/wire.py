@@ -101,6 +101,7 @@ class _Texts:
         self._array: pa.Array[Any] = pa.array(self._values, kind)
 
     def add(self, ids: list[Any], values: list[Any]) -> None:
+        """Add texts in the order of their ids; one that is known stays as it is."""
         for number, value in zip(ids, values, strict=True):
             lost = number - len(self._values)
             if lost >= 0:

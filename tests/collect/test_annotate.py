@@ -64,7 +64,10 @@ def test_generators_and_coroutines_are_refused():
 
     async def coroutine() -> None: ...
 
-    for function in (generator, coroutine):
+    async def asynchronous_generator():
+        yield 1
+
+    for function in (generator, coroutine, asynchronous_generator):
         with pytest.raises(TypeError, match="use 'with annotate"):
             annotate("late")(function)
 

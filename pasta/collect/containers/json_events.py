@@ -37,6 +37,9 @@ class EventReader(ArrayBlocks, Generic[E]):
         kept: the number of events read so far.
         complete: whether the outermost value has been read to its end.
         seam: the byte of the first event that is left to somebody else, if reading ended there.
+
+    Raises:
+        InputError: on iteration, where the stream is no JSON, or its object has no such array.
     """
 
     def __init__(

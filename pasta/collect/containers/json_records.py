@@ -61,7 +61,11 @@ class RecordReader(ArrayBlocks):
         self._decoder = decoder
 
     def __iter__(self) -> Iterator[tuple[Path, Any]]:
-        """Yield path and value; of records, a list of them or `UniformRecords`."""
+        """Yield path and value; of records, a list of them or `UniformRecords`.
+
+        Raises:
+            InputError: the document is no JSON object.
+        """
         first = self._first_byte()
         if first != b"{":
             raise InputError(f"{self._losses.source}: no JSON object (starts with {first!r})")

@@ -165,7 +165,11 @@ class Machine:
         return type(key) is str and self._lists.get(key) == 2
 
     def mark(self) -> None:
-        """Begin the items of a container; those of a list of references are added at once."""
+        """Begin the items of a container; those of a list of references are added at once.
+
+        Raises:
+            Refused: containers are nested too deep.
+        """
         found = _LIST_OF_REFERENCES.match(self.window.data, self.window.at)
         stack = self.stack
         if found and stack and type(stack[-1]) is list and self._target() is None:
@@ -279,7 +283,11 @@ class Machine:
         self.stack.append(container)
 
     def tuple_of(self, count: int) -> None:
-        """Make a tuple of the last items."""
+        """Make a tuple of the last items.
+
+        Raises:
+            IndexError: there are fewer.
+        """
         items = self.stack[-count:]
         if len(items) < count:
             raise IndexError
@@ -312,7 +320,11 @@ class Machine:
         return argument
 
     def line_number(self) -> None:
-        """Push an int, or a bool, written as text."""
+        """Push an int, or a bool, written as text.
+
+        Raises:
+            ValueError: it is no number, or has more digits than is believed.
+        """
         line = self.window.line()
         if line in (b"00", b"01"):
             self.stack.append(line == b"01")
@@ -322,7 +334,11 @@ class Machine:
             self.stack.append(int(line.rstrip(b"L")))
 
     def stop(self) -> None:
-        """End with the value on the stack, of which chosen lists are handed out."""
+        """End with the value on the stack, of which chosen lists are handed out.
+
+        Raises:
+            ValueError: more than that value is left.
+        """
         self.value = self.stack.pop()
         if self.stack or self.below:
             raise ValueError
@@ -343,7 +359,11 @@ class Machine:
                 items.clear()
 
     def refuse_class(self) -> None:
-        """Refuse a class or function by its name."""
+        """Refuse a class or function by its name.
+
+        Raises:
+            Refused: always.
+        """
         operation = self.window.data[self.window.at - 1]
         names = (
             self.stack[-2:]
@@ -357,7 +377,12 @@ class Machine:
         )
 
     def refuse(self) -> None:
-        """Refuse what is no plain data."""
+        """Refuse what is no plain data.
+
+        Raises:
+            ValueError: no pickle has such an operation.
+            Refused: the operation makes what is no plain data.
+        """
         what = REFUSED.get(self.window.data[self.window.at - 1])
         if what is None:
             raise ValueError

@@ -100,6 +100,7 @@ class _Stream:
         self._recent = b""
 
     def read(self, size: int) -> bytes:
+        """Return the next `size` bytes, or at the end what is left."""
         taken = self._chunk[self._at : self._at + size]
         self._at += len(taken)
         while len(taken) < size and (chunk := next(self._chunks, b"")):

@@ -78,6 +78,7 @@ class _CollapsedStacks:
         self._threads: dict[tuple[int, int], str | None] = {}
 
     def add(self, stack: str, count: float) -> None:
+        """Add a sample row; frames are parted by `;`, the outermost first."""
         texts = stack.split(";") if stack else []
         pid, tid = self._origin(texts[:2])
         if pid not in self._stacks:
@@ -88,6 +89,7 @@ class _CollapsedStacks:
         self._rows.add(pid, tid, KIND, stack_id, count)
 
     def finish(self) -> None:
+        """Write what is left, and a row for each process and each thread that was named."""
         self._rows.flush()
         for stacks in self._stacks.values():
             stacks.flush()

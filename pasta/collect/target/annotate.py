@@ -19,6 +19,13 @@ from typing import ParamSpec, Protocol, TypeVar
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+_RETURN_EARLY = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+"""Tell of functions whose calls return before their body has run."""
+
 
 class Sink(Protocol):
     """What a recorder offers to be told of ranges; it must not raise."""
@@ -73,7 +80,7 @@ class annotate:  # noqa: N801 - used as a verb; a function around it would doubl
         Raises:
             TypeError: a call of `function` returns before its body has run.
         """
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        if any(kind(function) for kind in _RETURN_EARLY):
             raise TypeError(
                 f"annotate({self.name!r}): {function.__name__} is a generator or coroutine;"
                 " use 'with annotate(...)' inside it"

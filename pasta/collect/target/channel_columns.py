@@ -43,7 +43,12 @@ class Nullable(NamedTuple):
 
 
 class Encoded:
-    """A batch as buffers in Arrow's layout, of which any range of rows can be put into a slot."""
+    """A batch as buffers in Arrow's layout, of which any range of rows can be put into a slot.
+
+    Raises:
+        ValueError: the table has no such column, or columns differ in length.
+        TypeError: a column holds what its type does not.
+    """
 
     def __init__(self, layout: TableLayout, columns: Mapping[str, Values | Nullable]) -> None:
         self.rows = _common_length(columns)
@@ -74,9 +79,8 @@ class Encoded:
         regions = array("Q", bytes(REGION_BYTES * self.layout.regions))
         at = self.data_at
         for region, valid, body in self._columns:
-            buffers = list(body.buffers(start, stop))
-            buffers[:0] = valid.buffers(start, stop) if valid is not None else [None]
-            for place, buffer in enumerate(buffers, region):
+            nulls = [None] if valid is None else valid.buffers(start, stop)
+            for place, buffer in enumerate([*nulls, *body.buffers(start, stop)], region):
                 if buffer is not None:
                     slot[at : at + len(buffer)] = buffer
                     regions[place] = at | len(buffer) << 32
@@ -95,7 +99,7 @@ class _Bits:
     def sizes(self, start: int, stop: int) -> tuple[int, ...]:
         return ((stop - start + 7) // 8,)
 
-    def buffers(self, start: int, stop: int) -> Iterable[memoryview | None]:
+    def buffers(self, start: int, stop: int) -> Iterable[memoryview]:
         flags = self.flags[start:stop]
         size = (stop - start + 7) // 8
         numpy: Any = sys.modules.get("numpy")
@@ -116,7 +120,7 @@ class _Fixed:
     def sizes(self, start: int, stop: int) -> tuple[int, ...]:
         return (self.width * (stop - start),)
 
-    def buffers(self, start: int, stop: int) -> Iterable[memoryview | None]:
+    def buffers(self, start: int, stop: int) -> Iterable[memoryview]:
         return (self.data[self.width * start : self.width * stop],)
 
 
@@ -131,7 +135,7 @@ class _Text:
     def sizes(self, start: int, stop: int) -> tuple[int, ...]:
         return (4 * (stop - start + 1), self.offsets[stop] - self.offsets[start])
 
-    def buffers(self, start: int, stop: int) -> Iterable[memoryview | None]:
+    def buffers(self, start: int, stop: int) -> Iterable[memoryview]:
         first, last = self.offsets[start], self.offsets[stop]
         return (_from_zero(self.offsets, start, stop), self.data[first:last])
 
@@ -147,12 +151,14 @@ class _List:
         items = self.items.sizes(self.offsets[start], self.offsets[stop])
         return (4 * (stop - start + 1), *items)
 
-    def buffers(self, start: int, stop: int) -> Iterable[memoryview | None]:
+    def buffers(self, start: int, stop: int) -> Iterable[memoryview]:
         items = self.items.buffers(self.offsets[start], self.offsets[stop])
         return (_from_zero(self.offsets, start, stop), *items)
 
 
 _Body = _Bits | _Fixed | _Text | _List
+"""The values of a column: of rows `start` to `stop`, `buffers` gives those that Arrow has for its type, in its order,
+without that of nulls, and `sizes` the bytes of each."""
 
 
 def _offsets(parts: Sequence[Sequence[Any]]) -> array[int]:

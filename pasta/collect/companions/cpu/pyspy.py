@@ -29,7 +29,11 @@ _LATE = "times that py-spy said it was behind: it samples less often then, and c
 
 
 class PySpySampling(Companion):
-    """Samples Python's stacks by py-spy, of all Pythons under the program."""
+    """Samples Python's stacks by py-spy, of all Pythons under the program.
+
+    Raises:
+        CollectError: events are asked for, which py-spy cannot count.
+    """
 
     name = "cpu"
 

@@ -33,6 +33,7 @@ class _Task:
     over: bool = False
 
     def seen(self, ts: int) -> None:
+        """Take note that it ran at `ts`, ns; 0: nobody knows when."""
         if ts == 0:
             return
         if self.started is None or ts < self.started:

@@ -60,10 +60,12 @@ class _Block(NamedTuple):
 
     @property
     def runs(self) -> int:
+        """How many there are."""
         return math.prod(size for size, _ in self.dimensions)
 
     @property
     def end(self) -> int:
+        """The byte after the last one."""
         return self.first + self.length + sum((size - 1) * step for size, step in self.dimensions)
 
     @property
@@ -77,6 +79,7 @@ class _Block(NamedTuple):
         return True
 
     def starts(self) -> npt.NDArray[np.int64]:
+        """Return the first byte of each run."""
         import numpy as np
 
         starts = np.array([self.first], dtype=np.int64)

@@ -81,6 +81,7 @@ class _Recording:
         self._read_events()
 
     def read(self) -> int:
+        """Write the rows of all tables; return the process id of the recorded program, 0 where unknown."""
         self._read_regions()
         self._read_counters(self._read_kernels())
         self._read_copies()

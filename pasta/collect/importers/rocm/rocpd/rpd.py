@@ -56,6 +56,7 @@ class _Rpd:
         self._rows = {pid: RocmRows(part, losses, pid) for pid in self._pids}
 
     def read(self) -> int:
+        """Write the rows of all tables; return the process id of the first process, 0 where unknown."""
         self._read_calls()
         self._read_operations()
         self._read_monitor()
