@@ -57,6 +57,10 @@ def coerce(value: Any, annotation: Any, path: str, parameters: Mapping[str, Any]
     """Return `value` as `annotation` wants it.
 
     A text `$name` is replaced by a parameter, at any depth; `$$text` stands for the text `$text`.
+
+    Raises:
+        ConfigError: it is nothing of the kind, or names a parameter that is not there; with the
+            path of the part that is wrong.
     """
     if annotation is pl.Expr:
         return parse(value, path, parameters)
@@ -148,7 +152,12 @@ def _usable(value: Any, path: str) -> Any:
 
 
 def quantity(value: Any, units: Mapping[str, int], path: str, expected: str) -> int:
-    """Return a number with a unit as an integer in the base unit, exactly."""
+    """Return a number with a unit as an integer in the base unit, exactly.
+
+    Raises:
+        ConfigError: it is no such number, is not whole in the base unit, or takes more than 64
+            bits.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return int(_usable(value, path))
     match = _NUMBER_WITH_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -177,7 +186,11 @@ PARAMETER_TYPES: dict[str, Any] = {
 
 
 def parameter_value(value: Any, kind: str, path: str) -> Any:
-    """Return a parameter's value from YAML, or from the text that `--set` gives."""
+    """Return a parameter's value from YAML, or from the text that `--set` gives.
+
+    Raises:
+        ConfigError: it is nothing of the kind.
+    """
     if isinstance(value, str) and kind in ("int", "float", "bool"):
         try:
             if kind == "bool":

@@ -139,7 +139,11 @@ def load_config(path: Path) -> ToolConfig:
 
 
 def parse_config(document: Any) -> ToolConfig:
-    """Turn a parsed YAML document into a tool."""
+    """Turn a parsed YAML document into a tool.
+
+    Raises:
+        ConfigError: it says what a tool cannot mean; with the path of the key.
+    """
     top = _mapping(document, "the file")
     known = (
         "version tool about collect inputs parameters include stages findings report report_function"

@@ -193,10 +193,13 @@ class DeviceRows:
 
 
 class _Groups:
+    """Groups of rows on a device, as of `pl.LazyFrame.group_by`."""
+
     def __init__(self, device: Device, groups: Any) -> None:
         self._device, self._groups = device, groups
 
     def agg(self, *columns: Any, **named: Any) -> DeviceRows:
+        """Plan as `agg` of a plan of Polars."""
         return DeviceRows(self._device, self._groups.agg(*columns, **named))
 
 

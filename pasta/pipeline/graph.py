@@ -225,7 +225,11 @@ class Graph:
 
 @contextmanager
 def mistakes_named(node: Node) -> Generator[None, None, None]:
-    """Name a mistake in how a node's stage is used with the node's path."""
+    """Name a mistake in how a node's stage is used with the node's path.
+
+    Raises:
+        ConfigError: for what a stage raises whose arguments or columns do not fit.
+    """
     try:
         yield
     except ConfigError as error:

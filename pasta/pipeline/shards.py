@@ -88,6 +88,7 @@ class _File:
 
     @property
     def rows(self) -> int:
+        """Rows of the file."""
         return sum(self.groups)
 
 

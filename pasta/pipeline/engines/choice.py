@@ -42,7 +42,11 @@ def engine_of(name: str, options: EngineOptions) -> Engine:
 
 
 def engine_problems(config: ToolConfig, graph: Graph, engine: str) -> list[str]:
-    """Say where an engine would run each stage, or decline it; the CPU takes everything."""
+    """Say where an engine would run each stage, or decline it; the CPU takes everything.
+
+    Raises:
+        PastaError: there is no such engine.
+    """
     if engine == "dask":
         from pasta.pipeline.placement_text import describe
 

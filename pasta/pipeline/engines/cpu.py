@@ -82,7 +82,11 @@ class CpuEngine(Engine):
         return work.results(*run_in_turn(work, inputs.by_rows(self._part_rows)))
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
-        """Run `plans` in one pass over what they share."""
+        """Run `plans` in one pass over what they share.
+
+        Raises:
+            EngineError: Polars cannot run them.
+        """
         try:
             return list(map(in_even_chunks, pl.collect_all(plans, engine="streaming")))
         except pl.exceptions.PolarsError as error:

@@ -64,6 +64,10 @@ class DaskEngine(Engine):
 
     Attributes:
         client: the connection to the scheduler, while the engine is entered.
+
+    Raises:
+        EngineError: `workers` and `scheduler` are both given; or, on entering, Dask is not
+            installed or no worker answers.
     """
 
     name = "dask"

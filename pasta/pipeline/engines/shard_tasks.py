@@ -66,7 +66,11 @@ class ShardWork(ABC):
         return tables
 
     def merge(self, name: str) -> Merge:
-        """Return how the states of a combined node come together."""
+        """Return how the states of a combined node come together.
+
+        Raises:
+            EngineError: its stage is not mergeable.
+        """
         merge = self.graph.nodes[name].stage.merge
         if merge is None:
             raise EngineError(f"stage '{name}' is not mergeable")

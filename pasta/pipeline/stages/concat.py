@@ -18,10 +18,16 @@ def concat(
 
     With `label`, a column of that name says which input a row is from: one of `values`.
 
+    Raises:
+        ConfigError: two inputs hold a column in different types, or `values` are not one for each
+            input that `label` is to name.
+
     YAML: `work: {use: concat, from: [kernels, copies], label: what, values: [kernel, copy]}`
     """
     if not inputs:
         raise ConfigError("from", "needs at least one input")
+    if label is None and values:
+        raise ConfigError("label", "needs the name of the column that `values` are for")
     if label is not None and len(values) != len(inputs):
         raise ConfigError("values", f"needs one value for each of the {len(inputs)} inputs")
     columns: dict[str, pl.DataType] = {}

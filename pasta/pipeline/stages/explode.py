@@ -15,6 +15,9 @@ def explode(rows: pl.LazyFrame, *, column: str) -> pl.LazyFrame:
 
     Rows whose list is null or empty are left out, and so are elements that are null.
 
+    Raises:
+        ConfigError: `column` is absent or holds no lists.
+
     YAML: `members: {use: explode, from: collectives, column: members}`
     """
     check_columns(rows, [column], "column")

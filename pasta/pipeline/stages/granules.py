@@ -34,6 +34,9 @@ def granules(rows: pl.LazyFrame, *, size: Bytes, column: str = "granule") -> pl.
         size: bytes of a granule, as 32 for sectors, `4KiB` for pages.
         column: name of the new column, the number of the granule.
 
+    Raises:
+        ConfigError: `size` is below 1 byte.
+
     YAML: `sectors: {use: granules, from: accesses, size: 32, column: sector}`
     """
     require(rows, ["address", "bytes"])

@@ -63,8 +63,8 @@ def managed_memory(
 
     Args:
         uses: rows with `address`, `bytes`, `prefetch` and `held` (both bool) and the columns that the
-            arguments name; those whose range is empty, unknown or
-            beyond what a device has (57 bits of addresses, 4 TiB) do not count.
+            arguments name; those whose range is empty, unknown or beyond what a device has (57 bits
+            of addresses, 4 TiB) do not count.
         by: columns that name a device.
         policy: column that names what is simulated apart, with the same memory.
         order: columns that tell a device's steps apart and in which order they come, the first of
@@ -81,6 +81,10 @@ def managed_memory(
         `fault_bytes`, `prefetch_bytes` (moved in from the host), `new_bytes` (pages that begin to
         exist), `evictions`, `bytes_out`, `wasted_bytes` (prefetched and evicted unused), and what
         would be with room for all: `fitting_faults` and `fitting_bytes` (moved in).
+
+    Raises:
+        ConfigError: `block` is not 1 to 64 pages, `memory` is negative, or `oversubscription` is
+            not positive.
 
     YAML: `{use: managed_memory, from: uses, by: [trace, rank, pid, device], policy: policy, order: [ts, launch_id], memory: 40GB}`
     """

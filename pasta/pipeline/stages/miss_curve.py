@@ -45,6 +45,9 @@ def miss_curve(
         `error`, the standard error of that share by which things were sampled (that of a ratio
         over clusters: Cochran 1977, 2.11), 0 where none was left out. In order of `by` and size.
 
+    Raises:
+        ConfigError: `size` is below 1 byte, or `sampled` is no share or comes without `of`.
+
     YAML: `curve: {use: miss_curve, from: uses, by: name, size: 32}`
     """
     require(uses, [distance, *of])
@@ -86,6 +89,7 @@ class _Things(NamedTuple):
 
     @classmethod
     def of(cls, groups: Any, things: Any) -> _Things:
+        """Return them for uses whose groups and things are given by number; a thing is of one group."""
         order = order_by(things)
         first = order[changes(things[order])]
         return cls(order, things[order], groups[first])

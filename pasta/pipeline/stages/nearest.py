@@ -42,6 +42,9 @@ def nearest(
     Returns:
         The rows in their order, with the new columns.
 
+    Raises:
+        ConfigError: `order` is empty, or a column is absent.
+
     YAML: `{use: nearest, from: touches, by: object_id, order: ts, where: writes > 0, columns: {writer: launch_id}}`
     """
     require(rows, [*by, *order])

@@ -45,6 +45,9 @@ def reuse_distance(
     Returns:
         The uses in their order, with `column`, null at the first use of a thing, and `columns`.
 
+    Raises:
+        ConfigError: `of` is empty, a column is absent, or `sampled` is no share.
+
     YAML: `{use: reuse_distance, from: accesses, by: [rank, pid], of: sector, order: [launch_id, request, lane]}`
     """
     require(uses, [*by, *of, *order])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.errors import ConfigError
-from pasta.pipeline.columns import check_columns, require
+from pasta.pipeline.columns import check_columns
 from pasta.pipeline.stage import stage
 
 _SCALE = 1 << 24
@@ -24,16 +24,18 @@ def sample(rows: pl.LazyFrame, *, by: str, rate: float) -> pl.LazyFrame:
     Args:
         rows: any rows.
         by: a column of integers, as the number of a granule; null is left out.
-        rate: above 0, up to 1, which keeps all; counts in steps of 2^-24.
+        rate: from 2^-24, in steps of which it counts, up to 1, which keeps all.
+
+    Raises:
+        ConfigError: `by` is absent or holds no integers, or `rate` is not 2^-24 to 1.
 
     YAML: `some: {use: sample, from: sectors, by: sector, rate: 0.01}`
     """
-    require(rows, [by])
     check_columns(rows, [by], "by")
     if not rows.collect_schema()[by].is_integer():
         raise ConfigError("by", f"column '{by}' holds no integers")
-    if not 0 < rate <= 1:
-        raise ConfigError("rate", f"must be above 0 and at most 1, got {rate}")
+    if not 1 / _SCALE <= rate <= 1:
+        raise ConfigError("rate", f"must be at least 2^-24 (6e-8) and at most 1, got {rate}")
     mixed = pl.col(by).cast(pl.UInt64, strict=False, wrap_numerical=True)
     for shift, factor in zip(_SHIFTS, (*_FACTORS, None), strict=True):
         mixed = mixed ^ (mixed // (1 << shift))

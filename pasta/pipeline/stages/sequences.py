@@ -54,6 +54,9 @@ def sequences(
         of them, `length`, `times` in that lane, `time_ns` (the sum of the durations) and `gap_ns` (between the items of an
         occurrence, where the next begins after the end of the one before). In order of `by`, length and text.
 
+    Raises:
+        ConfigError: `longest` is not 2 to 32, or a column is absent.
+
     YAML: `{use: sequences, from: kernels, by: [rank, pid, device, stream], item: name, order: [launch_id], longest: 8}`
     """
     if not 2 <= longest <= MOST_ITEMS:

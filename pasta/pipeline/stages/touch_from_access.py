@@ -75,6 +75,9 @@ def touch_from_access(
         tensor; `tensor` object 0, touched in allocations but in no tensor, where the process has
         tensors; and `unknown`, which are global accesses outside of every allocation.
 
+    Raises:
+        ConfigError: `granularity` is below 1 byte.
+
     YAML: `touched: {use: touch_from_access, from: [accesses, lives, kernels], granularity: 4KiB}`
     """
     if granularity <= 0:

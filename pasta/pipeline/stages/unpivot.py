@@ -13,7 +13,11 @@ from pasta.pipeline.stage import stage
 def unpivot(rows: pl.LazyFrame, *, columns: dict[str, str], label: str, value: str) -> pl.LazyFrame:
     """Give each row once for each of `columns`, with what it has there as `value`.
 
-    The column `label` says which it is: the name in front of the column. Other columns stay as they are.
+    The column `label` says which it is: the name in front of the column. Other columns stay as they are, but those
+    of the names `label` and `value`, which are replaced.
+
+    Raises:
+        ConfigError: `columns` are none, absent, or of different types.
 
     YAML: `parts: {use: unpivot, from: runs, columns: {run: run_ns, collect: collect_ns}, label: part, value: time_ns}`
     """

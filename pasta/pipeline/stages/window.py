@@ -45,13 +45,19 @@ def window(
         `window_start`, ns; both null where the time is, or lies in no step. With `steps` also
         `step`, the step's name.
 
+    Raises:
+        ConfigError: `time` holds no integers; of `every` and `steps` both or none are given; a
+            length is not positive; or a row falls in more than 64 windows.
+
     YAML: `by_ms: {use: window, from: kernels, every: 1ms}`
     """
     require(rows, [time], "rows")
     if not rows.collect_schema()[time].is_integer():
         raise ConfigError("time", f"column '{time}' holds no integers")
     if (steps is None) == (every is None):
-        raise ConfigError("every", "give a length, as `every: 1ms`, or an input `steps`")
+        raise ConfigError("every", "give a length, as `every: 1ms`, or an input `steps`, not both")
+    if every is None and slide is not None:
+        raise ConfigError("slide", "windows that are steps begin where these do; leave it out")
     if steps is not None:
         return _by_step(rows, steps, time)
     every = every or Nanoseconds(0)

@@ -21,3 +21,5 @@ def test_missing_columns_are_null_and_inputs_are_labelled():
 def test_labels_must_match_inputs():
     with pytest.raises(ConfigError, match="one value for each of the 2 inputs"):
         concat(LEFT, RIGHT, label="what", values=["left"])
+    with pytest.raises(ConfigError, match="label: needs the name of the column"):
+        concat(LEFT, RIGHT, values=["left", "right"])

@@ -42,7 +42,13 @@ def test_null_is_left_out():
 
 @pytest.mark.parametrize(
     ("by", "rate", "path"),
-    [("sector", 0.0, "rate"), ("sector", 1.5, "rate"), ("name", 0.5, "by"), ("x", 0.5, "")],
+    [
+        ("sector", 0.0, "rate"),
+        ("sector", 2**-25, "rate"),
+        ("sector", 1.5, "rate"),
+        ("name", 0.5, "by"),
+        ("x", 0.5, "by"),
+    ],
 )
 def test_mistakes(by, rate, path):
     with pytest.raises(ConfigError) as error:

@@ -20,6 +20,13 @@ def test_each_row_comes_once_for_each_column():
     assert found.columns == ["run", "read", "written", "share", "bytes", "way"]
 
 
+def test_columns_of_the_new_names_are_replaced():
+    found = unpivot(ROWS, columns={"in": "read", "out": "written"}, label="run", value="read")
+    assert found.collect().rows() == [
+        ("in", 1, 3, 0.5), ("in", 2, None, 1.0), ("out", 3, 3, 0.5), ("out", None, None, 1.0)
+    ]  # fmt: skip
+
+
 def test_columns_must_be_there_and_of_one_type():
     with pytest.raises(ConfigError, match="columns: no column 'red'"):
         unpivot(ROWS, columns={"in": "red"}, label="way", value="bytes")

@@ -120,3 +120,7 @@ def test_mistakes():
         window(rows(), None, every=1000, slide=1)
     with pytest.raises(ConfigError, match="rows: needs column 'start'"):
         window(rows(), None, every=10, time="start")
+    with pytest.raises(ConfigError, match="not both"):
+        window(rows(), rows(), every=10)
+    with pytest.raises(ConfigError, match="slide: windows that are steps"):
+        window(rows(), rows(), slide=10)
