@@ -140,7 +140,11 @@ def run_tool(
     out: str | Path | None,
     parameters: Mapping[str, Any],
 ) -> Report:
-    """Run a tool; the same as `run`, with the parameters and the engine's options gathered."""
+    """Run a tool; the same as `run`, with the parameters and the engine's options gathered.
+
+    Raises:
+        PastaError: as of `run`; a `TraceError` says which trace was taken where none was named.
+    """
     config, graph = check(tool, parameters)
     sources, notes = _sources(trace, runs or {})
     folder = None if out is None else _output_folder(Path(out))

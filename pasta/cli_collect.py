@@ -194,6 +194,10 @@ def record(
         chosen: collector -> level.
         options: values of the options that say what is recorded.
         live: the tool to show meanwhile at the bottom of the terminal.
+
+    Raises:
+        PastaError: an option lacks the collector that it goes with, or the command cannot be
+            recorded.
     """
     from pasta.collect.recording import record_command
     from pasta.collect.runs import record_runs, runs_of

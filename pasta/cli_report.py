@@ -47,7 +47,11 @@ def print_report(report: Report, form: str, out: Path | None = None) -> None:
 
 
 def write_page(page: Page, path: Path, *, title: str) -> None:
-    """Write a page into one HTML file, under a temporary name until it is complete."""
+    """Write a page into one HTML file, under a temporary name until it is complete.
+
+    Raises:
+        PastaError: the file cannot be written.
+    """
     from pasta.collect.launch import command_text
     from pasta.tools.html import made_by
 

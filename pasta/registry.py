@@ -29,14 +29,22 @@ class Registry(Generic[T]):
         self._loaded = package is None
 
     def add(self, name: str, item: T) -> T:
-        """Register `item` under `name`; a second one of the same name is an error."""
+        """Register `item` under `name`, and return it, as decorators do.
+
+        Raises:
+            PastaError: there is one of that name.
+        """
         if name in self._items:
             raise PastaError(f"there is already a {self.kind} named '{name}'; choose another name")
         self._items[name] = item
         return item
 
     def get(self, name: str) -> T:
-        """Return the item called `name`, or fail with the nearest name that exists."""
+        """Return the item called `name`.
+
+        Raises:
+            PastaError: there is none; with the nearest name that exists.
+        """
         self._load()
         if name not in self._items:
             raise PastaError(f"no {self.kind} '{name}'.{did_you_mean(name, self._items)}")

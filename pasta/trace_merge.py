@@ -90,6 +90,7 @@ class _SortedFiles:
         self._writer: pq.ParquetWriter | None = None
 
     def append(self, frame: pl.DataFrame) -> None:
+        """Add rows that follow those before; a file that is large enough is finished."""
         if frame.height == 0:
             return
         rows = conform(self._table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
@@ -102,6 +103,7 @@ class _SortedFiles:
             self.close()
 
     def close(self) -> None:
+        """Finish the file that is open, if one is."""
         if self._writer is not None:
             self._writer.close()
             self._temporary.rename(self._folder / f"{self._files:06d}.parquet")
@@ -115,7 +117,11 @@ class _SortedFiles:
 
 
 def conform(table: str, batch: pa.RecordBatch | pa.Table) -> pa.Table:
-    """Return `batch` with exactly the columns of `table`, in order and of its types."""
+    """Return `batch` with exactly the columns of `table`, in order and of its types.
+
+    Raises:
+        TraceError: it has a column that `table` does not have.
+    """
     schema = arrow_schema(table)
     names = set(batch.schema.names)
     unknown = sorted(names.difference(schema.names))

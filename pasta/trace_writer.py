@@ -169,7 +169,11 @@ class PartWriter:
         self._background = ThreadPoolExecutor(max_workers=1)
 
     def append(self, table: str, batch: pa.RecordBatch | pa.Table) -> None:
-        """Append rows; columns that `batch` lacks are null, unknown ones are an error."""
+        """Append rows; columns that `batch` lacks are null.
+
+        Raises:
+            TraceError: it has a column that the table does not have.
+        """
         if batch.num_rows == 0:
             return
         rows = conform(table, batch)
@@ -276,6 +280,7 @@ class _RollingFile:
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, rows: pa.Table) -> None:
+        """Take rows, which are written in the background as soon as they fill a batch."""
         if self._opened == 0.0:
             self._opened = time.monotonic()
         for start in range(0, rows.num_rows, self._batch_rows):
@@ -290,11 +295,13 @@ class _RollingFile:
         self.roll()
 
     def roll(self) -> None:
+        """Close the part if it is as old as one that others read may get."""
         late = self._seconds is not None and time.monotonic() - self._opened >= self._seconds
         if late and self._opened:
             self.close()
 
     def close(self) -> None:
+        """Write all that was taken, and give the part its final name."""
         self._write_batch()
         self._wait()
         if self._sink is not None:
@@ -307,11 +314,13 @@ class _RollingFile:
         self._opened = 0.0
 
     def adopt(self, file: Path) -> None:
+        """Move a complete part here, after those that are there."""
         self.close()
         file.rename((self._folder / self._name).with_suffix(file.suffix))
         self._files += 1
 
     def resume(self) -> None:
+        """Number the next part after those in the folder."""
         self._files = len(part_files(self._folder))
 
     @property

@@ -67,6 +67,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc] # the C parser where PyYAML ha
     """A safe loader that refuses a key given twice, which YAML would silently overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (overridden)
+        """Return the mapping, of which no key may stand twice."""
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)

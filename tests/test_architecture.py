@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "pasta"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "cupy", "cudf", "cudf_polars", "dask", "dask_cuda", "distributed", "rmm"}
 DATA = {"polars", "pyarrow", "numpy", "msgspec", "rich", "yaml", "click"}
+PRIVATE = re.compile("_(?!_)")
 
 
 def imports(path: Path, *, top_level_only: bool) -> set[str]:
@@ -131,3 +134,42 @@ def test_every_public_name_has_a_docstring():
             if public and not node.name.startswith("_") and not ast.get_docstring(node):
                 missing.append(f"{path.relative_to(PACKAGE)}: {node.name}")
     assert not missing
+
+
+def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What a function consists of, without the functions and classes that it makes."""
+    waiting = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def public_functions(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """Public functions, and methods of public classes, each with the docstring that tells of it.
+
+    Commands are left out: their docstring is their help.
+    """
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            calls = (ast.unparse(decorator).partition("(")[0] for decorator in node.decorator_list)
+            if not any(call.endswith((".command", ".group")) for call in calls):
+                yield node, ast.get_docstring(node) or ""
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and not PRIVATE.match(method.name):
+                    magic = method.name.startswith("__")
+                    told = ast.get_docstring(method) or (magic and ast.get_docstring(node))
+                    yield method, told or ""
+
+
+def test_public_functions_tell_which_errors_they_raise():
+    untold = []
+    for path in MODULES:
+        for function, told in public_functions(ast.parse(path.read_text())):
+            raises = (node for node in own_nodes(function) if isinstance(node, ast.Raise))
+            raised = {getattr(node.exc, "func", node.exc) for node in raises}
+            names = {node.id for node in raised if isinstance(node, ast.Name)} - {"error"}
+            untold += [f"{path}: {function.name}: {name}" for name in names if name not in told]
+    assert not untold

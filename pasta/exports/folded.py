@@ -21,7 +21,11 @@ _ROOT = -1
 
 @exporter("folded")
 def export_folded(trace: Trace, out: str) -> Exported:
-    """Write a line for each stack: of samples their weight, without samples spans' own ns."""
+    """Write a line for each stack: of samples their weight, without samples spans' own ns.
+
+    Raises:
+        InputError: the trace has neither samples nor spans.
+    """
     exported = Exported()
     totals: Mapping[str, float]
     if trace.has("sample"):

@@ -34,7 +34,11 @@ Thread = tuple[int, int, int]
 
 @exporter("speedscope")
 def export_speedscope(trace: Trace, out: str) -> Exported:
-    """Write a profile for each thread's samples and each thread's spans."""
+    """Write a profile for each thread's samples and each thread's spans.
+
+    Raises:
+        InputError: the trace has neither samples nor spans with a duration.
+    """
     exported = Exported()
     if not trace.has("sample") and not trace.has("span"):
         raise InputError(f"{trace.path}: has neither samples nor spans, of which stacks are made")

@@ -107,7 +107,12 @@ def _local_tool(name: str) -> Path | None:
 
 
 def load_tool(name: str) -> ToolConfig:
-    """Read the tool that `name` means; see `find_config`."""
+    """Read the tool that `name` means; see `find_config`.
+
+    Raises:
+        ConfigError: there is none, it says what a tool cannot mean, or it cannot adopt what it
+            wants to of a tool that it includes.
+    """
     path = find_config(name)
     config = load_config(path)
     try:
