@@ -297,7 +297,11 @@ def lasting(rows: pl.DataFrame, start: str, duration: str, where: str = "") -> p
 
 
 def intervals_of(rows: pl.DataFrame, groups: Any, start: str, duration: str) -> Intervals:
-    """Return the intervals that `lasting` rows stand for, as arrays."""
+    """Return the intervals that `lasting` rows stand for, as arrays.
+
+    Raises:
+        ConfigError: a column holds no integers, or an end is beyond 64 bits.
+    """
     starts = integers(rows, start)
     return Intervals(groups, starts, _ends(starts, integers(rows, duration)))
 
@@ -307,6 +311,9 @@ def extents(spans: pl.DataFrame) -> tuple[Any, Any]:
 
     Nobody knows when one without `dur` ended. It counts as an instant, so that it encloses nothing:
     if it lasted to the end, all that follows on its thread would seem to lie in it.
+
+    Raises:
+        ConfigError: a column is absent or holds no integers, or an end is beyond 64 bits.
     """
     starts = integers(spans, "ts")
     return starts, _ends(starts, integers(spans, "dur"))

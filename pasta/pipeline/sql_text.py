@@ -45,7 +45,11 @@ _CHARACTERS = set("+-*/%=<>!~|(),.:\"'^@")
 
 
 def substitute(text: str, path: str, parameters: Mapping[str, Any]) -> str:
-    """Replace each `$name` outside quotes by its value as an SQL literal."""
+    """Replace each `$name` outside quotes by its value as an SQL literal.
+
+    Raises:
+        ConfigError: there is no such parameter, or its value can stand in no expression.
+    """
 
     def literal(match: re.Match[str]) -> str:
         name = match.group(1)

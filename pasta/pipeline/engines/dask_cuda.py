@@ -64,7 +64,11 @@ class DaskCudaEngine(Engine):
         self._engine: Any = None
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
-        """Run `plans` one after the other, each on all GPUs."""
+        """Run `plans` one after the other, each on all GPUs.
+
+        Raises:
+            EngineError: one failed.
+        """
         with _failures():
             return [plan.collect(engine=self._engine) for plan in plans]
 

@@ -151,7 +151,11 @@ class ShardRun:
         return future
 
     def gathered(self, futures: Sequence[Any]) -> list[Any]:
-        """Wait for the results of all tasks and return them."""
+        """Wait for the results of all tasks and return them.
+
+        Raises:
+            EngineError: the scheduler is gone, or a task failed for good.
+        """
         self._wait_for(futures)
         return [self._result(future) for future in futures]
 

@@ -91,7 +91,11 @@ class GpuEngine(Engine):
         self._devices: dict[bool, Device] = {}
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
-        """Run `plans` one after the other."""
+        """Run `plans` one after the other.
+
+        Raises:
+            EngineError: the GPU cannot be used, or failed.
+        """
         with self._device(streaming=False) as device:
             return [device.download(device.evaluate(plan)) for plan in plans]
 

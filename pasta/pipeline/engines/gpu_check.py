@@ -70,14 +70,22 @@ def refusal(config: ToolConfig, declined: Mapping[str, str], off_gpu: OffGpu) ->
 
 
 def declined(plan: pl.LazyFrame) -> list[str]:
-    """Return why cudf-polars would decline `plan`, or fail on it."""
+    """Return why cudf-polars would decline `plan`, or fail on it.
+
+    Raises:
+        EngineError: cudf-polars is not installed.
+    """
     translator, translated = _translated(plan)
     reasons = [*map(_one_line, translator.errors), *late_failures(translated)]
     return list(dict.fromkeys(reasons))
 
 
 def collapses(plan: pl.LazyFrame) -> list[str]:
-    """Return why cudf-polars would collapse `plan`, which it takes, to one partition."""
+    """Return why cudf-polars would collapse `plan`, which it takes, to one partition.
+
+    Raises:
+        EngineError: cudf-polars is not installed.
+    """
     from cudf_polars.streaming.base import StatsCollector
     from cudf_polars.streaming.parallel import lower_ir_graph
 

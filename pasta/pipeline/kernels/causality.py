@@ -21,7 +21,8 @@ class Tests(NamedTuple):
     """When a correlation counts as none.
 
     Attributes:
-        critical: standard errors from 0, after Fisher's transformation, below which it does.
+        critical: standard errors from 0 below which it does, after Fisher's transformation: 1 / sqrt(size - given - 3)
+            where as many variables as `given` are held fixed (Fisher 1924).
         least: size below which it does, however certain.
         most_given: variables that are held fixed at once, at most.
     """
@@ -160,7 +161,11 @@ def _design_effect(drawn: list[Matrix], size: float) -> float:
 
 
 def partial_correlation(matrix: Matrix, first: int, second: int, given: tuple[int, ...]) -> float:
-    """Return the correlation of two variables while others are held fixed."""
+    """Return the correlation of two variables while others are held fixed.
+
+    With P the inverse of the matrix of all of them, it is -P01 / sqrt(P00 P11) (Lauritzen, Graphical Models, 1996);
+    0 where a variable does not vary.
+    """
     if not given:
         return float(matrix[first, second])
     chosen = [first, second, *given]
@@ -170,7 +175,13 @@ def partial_correlation(matrix: Matrix, first: int, second: int, given: tuple[in
 
 
 def skeleton(matrix: Matrix, size: float, tests: Tests) -> Skeleton:
-    """Link all variables that no set of their neighbours separates."""
+    """Link all variables that no set of their neighbours separates.
+
+    Args:
+        matrix: correlations of all pairs, (variables, variables); 0 of one that does not vary.
+        size: how many independent rows they are of.
+        tests: when a correlation counts as none.
+    """
     count = len(matrix)
     linked = ~np.eye(count, dtype=bool)
     weakest = matrix.copy()

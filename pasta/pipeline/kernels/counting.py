@@ -103,6 +103,8 @@ def _width(groups: Any, values: Any) -> int | None:
 def fourths(counts: Counts, quarter: int) -> Any:
     """Return a quartile of each group, between two values linear, rounded half up: integers.
 
+    The definition is the 7th of Hyndman and Fan (1996).
+
     Args:
         counts: values of groups from 0 on, none of which is empty.
         quarter: 1, 2 (the median) or 3.

@@ -43,8 +43,12 @@ def join(
         right: rows to look up.
         on: key columns; a mapping `left: right` where their names differ.
         how: `inner`; `left` keeps unmatched rows; `semi` and `anti` only filter `left`.
-        columns: what to take from `right` (a mapping `new: old` renames); all of it by default,
-            with `_right` after names that `left` has too.
+        columns: what `inner` and `left` take from `right` (a mapping `new: old` renames); all of it by
+            default, with `_right` after names that `left` has too.
+
+    Raises:
+        ConfigError: `on` is empty, or a column is absent, a list, or of different types in both; or
+            `columns` are named where none are taken.
 
     YAML: `named: {use: join, from: [touches, kernels], on: [rank, pid, launch_id]}`
     """
@@ -56,7 +60,9 @@ def join(
     ids = {left: right for left, right in keys.items() if schema[right] == pl.UInt64}
     if ids:
         right = right.filter(pl.all_horizontal(pl.col(key) != 0 for key in ids.values()))
-    if columns is not None and how in ("inner", "left"):
+    if columns is not None and how in ("semi", "anti"):
+        raise ConfigError("columns", f"a join that is {how} takes none from right; leave it out")
+    if columns is not None:
         taken = columns if isinstance(columns, dict) else {name: name for name in columns}
         check_new_names(taken, "columns")
         check_columns(right, taken.values(), "columns")

@@ -75,7 +75,12 @@ def locate_rows(
     address: str,
     time: str | None,
 ) -> Any:
-    """Return for each access the row of the object it lay in, -1 where none is known."""
+    """Return for each access the row of the object it lay in, -1 where none is known.
+
+    Raises:
+        ConfigError: a column is absent or of the wrong type, or `by` lacks the space and there are
+            several.
+    """
     asked = [address] if time is None else [address, time]
     require(accesses, [*by, *asked], "accesses")
     require(lifetimes, [*by, "space", "address", "bytes", "object_id", "ts", "end"], "lifetimes")

@@ -44,7 +44,7 @@ def spread(
         value: the column of integers.
         count: the column of counts, above 0.
         scatters: how many median absolute deviations above the median the fence lies at least; 7.5
-            are 5 standard deviations of a normal distribution.
+            are 5 standard deviations of a normal distribution (1 is 1.4826 deviations: Hampel 1974).
         least: share of the median that the fence lies above it at least; in any case it is two ticks of
             the clock above.
         tick: column with the tick of the clock, the same in all rows; by default the greatest common divisor

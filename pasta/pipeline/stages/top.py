@@ -23,6 +23,9 @@ def top(rows: pl.LazyFrame, *, by: list[str], n: int, smallest: bool = False) ->
 
     Ties are broken by all remaining columns, ascending.
 
+    Raises:
+        ConfigError: a column of `by` is absent or holds lists, or `n` is negative.
+
     YAML: `top: {use: top, from: by_name, by: calls, n: 20}`
     """
     return _top(rows, by=by, n=n, smallest=smallest)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from pasta.errors import ConfigError
 from pasta.pipeline.columns import check_keys, frame, integers, number_groups, require
 from pasta.pipeline.kernels.counting import Counts, counted, merged
 from pasta.pipeline.kernels.counting import tick as tick_of
@@ -116,10 +117,19 @@ def value_counts(
     Returns:
         Columns `by`, `value`, `count` and `tick`; in order of `by`, nulls first, and value.
 
+    Raises:
+        ConfigError: a column is absent, `value` holds no integers, or two columns of the result
+            would have one name.
+
     YAML: `durations: {use: value_counts, from: kernels, by: [name], value: dur}`
     """
     require(rows, [value])
     check_keys(rows.lazy(), by, "by")
+    names = [*by, value, _COUNT, *([] if tick is None else [tick])]
+    for name in names:
+        if names.count(name) > 1:
+            problem = f"two columns of the result would be called '{name}'; rename one before"
+            raise ConfigError("", problem)
     keys, counts = _counts(rows, by, value)
     found = frame(keys, counts.groups, {value: counts.values, _COUNT: counts.counts})
     return _with_tick(found, tick, counts.values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from pasta.errors import ConfigError
 from pasta.pipeline.stages.join import join
 
 LEFT = pl.LazyFrame(
@@ -32,6 +33,8 @@ def test_an_id_of_zero_joins_with_nothing(how, expected):
 @pytest.mark.parametrize(("how", "expected"), [("semi", ["deux", "two"]), ("anti", ["one", "zero"])])  # fmt: skip
 def test_filtering_joins(how, expected):
     assert sorted(join(LEFT, RIGHT, on=["id"], how=how).collect()["v"]) == expected
+    with pytest.raises(ConfigError, match=f"columns: a join that is {how} takes none from right"):
+        join(LEFT, RIGHT, on=["id"], how=how, columns=["w"])
 
 
 def test_signed_keys_are_no_ids():

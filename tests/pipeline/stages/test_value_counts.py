@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pasta.errors import ConfigError
 from pasta.pipeline.stages.value_counts import value_counts
 from tests.pipeline.merging import assert_merges
 
@@ -57,3 +59,18 @@ def test_the_tick_is_that_of_all_groups():
     rows = frame([("a", 1, 12), ("a", 1, 18), ("b", 1, 10), ("b", 1, None)])
     found = value_counts(rows, by=["name"], value="dur", tick="tick")
     assert found.rows() == [("a", 12, 1, 2), ("a", 18, 1, 2), ("b", 10, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"by": ["name"], "value": "count"},
+        {"by": ["count"], "value": "dur"},
+        {"by": ["name"], "value": "dur", "tick": "dur"},
+        {"by": ["dur"], "value": "dur"},
+    ],
+)
+def test_no_column_takes_the_place_of_another(given):
+    rows = frame([("a", 1, 12)]).with_columns(count=pl.lit(3))
+    with pytest.raises(ConfigError, match="two columns of the result would be called"):
+        value_counts(rows, **given)
