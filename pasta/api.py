@@ -238,6 +238,9 @@ def reports(
         runs: run name -> trace, beside or instead of them.
         tools: names of tools, or of folders of tools, as `xsp`; by default all tools in no folder.
         engine: `auto`, `cpu`, `gpu` or `dask`.
+
+    Raises:
+        PastaError: at once or when a report is asked for; with a one-line message.
     """
     sources, _ = _sources(traces, runs or {})
     asked: dict[str, _Asked] = {}

@@ -269,7 +269,11 @@ def new_folder(tool: str) -> Path:
 
 
 def selection(options: dict[str, Any]) -> Selection:
-    """Return what the options select of a run."""
+    """Return what the options select of a run.
+
+    Raises:
+        PastaError: one cannot be read; with its name.
+    """
     from pasta.collect.selection import Selection
 
     match = options["match"]

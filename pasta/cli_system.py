@@ -110,7 +110,11 @@ def member(*, address: str, name: str) -> None:
 
 
 def record_task(task: Mapping[str, Any], out: Path, hold: Callable[[int], None]) -> Any:
-    """Record what a member of a run is to run."""
+    """Record what a member of a run is to run.
+
+    Raises:
+        PastaError: this machine lacks the cores, or the command cannot be recorded.
+    """
     from pasta.collect.recording import record_command
 
     all_cores = os.sched_getaffinity(0)

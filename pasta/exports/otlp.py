@@ -41,7 +41,11 @@ Ids = NDArray[np.uint64]
 
 @exporter("otlp")
 def export_otlp(trace: Trace, out: str) -> Exported:
-    """Write spans, calls and device work as OTLP/JSON to a file, or send them to `http(s)://...`."""
+    """Write spans, calls and device work as OTLP/JSON to a file, or send them to `http(s)://...`.
+
+    Raises:
+        InputError: the address cannot be reached, or does not take them.
+    """
     exported = Exported()
     if out.startswith(("http://", "https://")):
         _write_all(trace, exported, lambda body: _send(out, body))

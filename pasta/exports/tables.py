@@ -13,7 +13,11 @@ from pasta.trace import Trace
 
 @exporter("csv")
 def export_csv(trace: Trace, out: str) -> Exported:
-    """Write `TABLE.csv` for each table; the items of a list are joined by `;`."""
+    """Write `TABLE.csv` for each table; the items of a list are joined by `;`.
+
+    Raises:
+        InputError: `out` is there already and is no empty folder.
+    """
     exported, folder = Exported(), _folder(out)
     for table in trace.tables():
         rows = trace.scan(table)
@@ -26,7 +30,11 @@ def export_csv(trace: Trace, out: str) -> Exported:
 
 @exporter("arrow")
 def export_arrow(trace: Trace, out: str) -> Exported:
-    """Write `TABLE.arrow`, Arrow's IPC format, for each table."""
+    """Write `TABLE.arrow`, Arrow's IPC format, for each table.
+
+    Raises:
+        InputError: `out` is there already and is no empty folder.
+    """
     exported, folder = Exported(), _folder(out)
     for table in trace.tables():
         trace.scan(table).sink_ipc(folder / f"{table}.arrow")

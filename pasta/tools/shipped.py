@@ -133,7 +133,11 @@ def load_included(name: str, includer: ToolConfig) -> ToolConfig:
 
 
 def reading_once() -> Includes:
-    """Return what `load_included` does, for many tools in turn: what several include is read once."""
+    """Return what `load_included` does, for many tools in turn: what several include is read once.
+
+    Raises:
+        ConfigError: when it is called, as of `load_included`.
+    """
     read: dict[Path, ToolConfig] = {}
 
     def load(name: str, includer: ToolConfig) -> ToolConfig:

@@ -58,6 +58,9 @@ class Elements(NamedTuple):
 class Machine:
     """Executes the operations of a pickle of plain data.
 
+    Each operation may find what is nested too deep or holds itself, and is `Refused`; of what else it meets and
+    cannot use, `run` makes that.
+
     Args:
         window: the operations.
         memo: what they refer back to.

@@ -100,7 +100,11 @@ class Completion:
         self._scratch = part.folder.with_name(f"{part.folder.name}-scratch")
 
     def read(self, source: Source) -> Mapping[str, Transform]:
-        """Read the nodes of `source`, and append and change what they tell of."""
+        """Read the nodes of `source`, and append and change what they tell of.
+
+        Raises:
+            InputError: the file cannot be read, or there are no operators to complete.
+        """
         self._communication = Communication(self._losses)
         self._touches = Touches(Waiting(self._scratch))
         self._nodes = Gathered(self._scratch / "nodes", _NODE_SCHEMA)
