@@ -170,7 +170,8 @@ def quantity(value: Any, units: Mapping[str, int], path: str, expected: str) -> 
     divisor: int = 10 ** len(fraction)
     exact, rest = divmod(scaled, divisor)
     if rest:
-        raise ConfigError(path, f"{shown(value)} is not a whole number of base units")
+        base = next(name for name, size in units.items() if size == 1)
+        raise ConfigError(path, f"{shown(value)} is not a whole number of {base}")
     return int(_usable(exact, path))
 
 

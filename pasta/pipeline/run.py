@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pasta.errors import ConfigError, PastaError, TraceError
+from pasta.errors import ConfigError, PastaError, TraceError, did_you_mean
 from pasta.pipeline.config import InputConfig, ToolConfig
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.graph import Collect, Graph, empty_input, with_trace_column
@@ -48,14 +48,15 @@ def check_wanted(config: ToolConfig, graph: Graph) -> None:
         ConfigError: one does not.
     """
     known = {*graph.nodes, *graph.inputs}
-    for item in (*config.findings, *config.report):
-        for key in ("from", "facts", "table"):
-            name = item.options.get(key)
-            if name is not None and name not in known:
-                raise ConfigError(f"{item.path}.{key}", f"no stage or input '{name}'")
-    for position, name in enumerate(config.parquet):
-        if name not in known:
-            raise ConfigError(f"outputs.parquet[{position}]", f"no stage or input '{name}'")
+    named = [
+        (f"{item.path}.{key}", item.options.get(key))
+        for item in (*config.findings, *config.report)
+        for key in ("from", "facts", "table")
+    ]
+    named += [(f"outputs.parquet[{place}]", name) for place, name in enumerate(config.parquet)]
+    for path, name in named:
+        if name is not None and name not in known:
+            raise ConfigError(path, f"no stage or input '{name}'.{did_you_mean(name, known)}")
 
 
 def run_graph(

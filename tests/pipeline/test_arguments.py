@@ -48,6 +48,8 @@ def test_parameters_at_any_depth(value, annotation, expected):
         ([[["x"] * 99] * 99] * 99, int, "p: expected int, got [[["),
         ("999999999h", Nanoseconds, "p: an integer of 72 bits does not fit in 64"),
         ("9" * 5000 + "h", Nanoseconds, "p: expected a duration"),
+        ("1.5ns", Nanoseconds, "p: '1.5ns' is not a whole number of ns"),
+        ("0.5", Bytes, "p: '0.5' is not a whole number of B"),
         (float("nan"), float, "p: expected a finite number, got nan"),
     ],
 )

@@ -56,7 +56,7 @@ def test_good_items(tmp_path, item):
         ("{finding: x, from: long, when: nope > 1}", "report[0].when: unable to find column"),
         ("{finding: x, from: long, when: 'syntax ((('}", "report[0].when: "),
         ("{finding: x, from: long, when: dur > $zz}", "report[0].when: no parameter 'zz'"),
-        ("{finding: x, from: lung}", "report[0].from: no stage or input 'lung'"),
+        ("{finding: x, from: lung}", "report[0].from: no stage or input 'lung'. Did you mean 'long'?"),
         ("{table: null}", "report[0].table: is missing"),
         ("{table: [a]}", "report[0].table: expected text"),
         ("{facts: [a]}", "report[0].facts: expected text"),
