@@ -5,8 +5,6 @@ Source: https://protobuf.dev/programming-guides/encoding/.
 
 from __future__ import annotations
 
-import struct
-
 _MASK = (1 << 64) - 1
 _MORE = 1 << 7
 
@@ -37,13 +35,3 @@ def bytes_field(number: int, value: bytes) -> bytes:
 def text_field(number: int, value: str) -> bytes:
     """Return a field that is a text."""
     return bytes_field(number, value.encode("utf-8", "replace"))
-
-
-def double_field(number: int, value: float) -> bytes:
-    """Return a field that is a 64-bit real."""
-    return varint(number << 3 | 1) + struct.pack("<d", value)
-
-
-def fixed_field(number: int, value: int) -> bytes:
-    """Return a field of 64 bits, not packed."""
-    return varint(number << 3 | 1) + struct.pack("<Q", value & _MASK)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 X86_64 = 62
-AARCH64 = 183
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
