@@ -54,7 +54,17 @@ def report(experiment: Experiment, runs: Path) -> tuple[Report, dict[str, pl.Dat
             "rounds": experiment.repeats,
         },
     )
-    made.parts = [
+    made.parts = _parts(levels, overheads, numbers)
+    made.notes = _notes(experiment)
+    tables = (levels, numbers, overheads, _runs(by_level))
+    return made, dict(zip(OUTPUTS, tables, strict=True))
+
+
+def _parts(
+    levels: pl.DataFrame, overheads: pl.DataFrame, numbers: pl.DataFrame
+) -> list[TablePart | ChartPart]:
+    """Return the tables of a report, and a chart where there are several runs to compare."""
+    parts: list[TablePart | ChartPart] = [
         TablePart("levels", "Levels of the stack, each from the runs that see no deeper: one step, and all calls of the others", levels,
                   ["case", "level", "collected", "runs", "calls", "time_ns", "least_ns", "most_ns"], limit=64),
         TablePart("overheads", "What a collection level adds", overheads,
@@ -64,10 +74,8 @@ def report(experiment: Experiment, runs: Path) -> tuple[Report, dict[str, pl.Dat
     ]  # fmt: skip
     whole = levels.filter(pl.col("level") == RUN)
     if whole.height > 1:
-        made.parts.insert(1, ChartPart("bar", "A run", whole, {"x": "case", "y": "time_ns"}))
-    made.notes = _notes(experiment)
-    tables = (levels, numbers, overheads, _runs(by_level))
-    return made, dict(zip(OUTPUTS, tables, strict=True))
+        parts.insert(1, ChartPart("bar", "A run", whole, {"x": "case", "y": "time_ns"}))
+    return parts
 
 
 def _by_level(measured: pl.DataFrame) -> pl.DataFrame:

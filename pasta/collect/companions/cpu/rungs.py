@@ -55,20 +55,8 @@ def perf_rung() -> Rung:
     path = shutil.which("perf")
     if path is None:
         return Rung(lacks="no perf on PATH", advice="apt-get install linux-perf, or perf's package")
-    command = [
-        path,
-        "record",
-        "-q",
-        "-e",
-        "task-clock:u",
-        "-o",
-        "-",
-        "--",
-        sys.executable,
-        "-S",
-        "-c",
-        "",
-    ]
+    sampled = [sys.executable, "-S", "-c", ""]
+    command = [path, "record", "-q", "-e", "task-clock:u", "-o", "-", "--", *sampled]
     try:
         done = subprocess.run(  # noqa: S603 - the tool that was found on PATH
             command,
