@@ -10,10 +10,13 @@ from pasta.errors import InputError
 from pasta.exports.exporter import Exported, exporter
 from pasta.trace import Trace
 
+_BETWEEN = ";"
+_RUN_TOGETHER = "items of lists with `;` in them: written as several"
+
 
 @exporter("csv")
 def export_csv(trace: Trace, out: str) -> Exported:
-    """Write `TABLE.csv` for each table; the items of a list are joined by `;`.
+    """Write `TABLE.csv` for each table; the items of a list are joined by `;`, unknown ones as empty texts.
 
     Raises:
         InputError: `out` is there already and is no empty folder.
@@ -22,9 +25,11 @@ def export_csv(trace: Trace, out: str) -> Exported:
     for table in trace.tables():
         rows = trace.scan(table)
         lists = [name for name, kind in rows.collect_schema().items() if kind == pl.List]
-        texts = [pl.col(name).cast(pl.List(pl.String)).list.join(";") for name in lists]
+        items = [pl.col(name).cast(pl.List(pl.String)) for name in lists]
+        texts = [each.list.eval(pl.element().fill_null("")).list.join(_BETWEEN) for each in items]
         rows.with_columns(texts).sink_csv(folder / f"{table}.csv")
         exported.rows[table] = trace.rows(table)
+        exported.lose(_RUN_TOGETHER, sum(_with_separators(rows, name) for name in lists))
     return exported
 
 
@@ -40,6 +45,16 @@ def export_arrow(trace: Trace, out: str) -> Exported:
         trace.scan(table).sink_ipc(folder / f"{table}.arrow")
         exported.rows[table] = trace.rows(table)
     return exported
+
+
+def _with_separators(rows: pl.LazyFrame, lists: str) -> int:
+    """Return how many items of a column of lists hold what is put between items."""
+    kind = rows.collect_schema()[lists]
+    if kind != pl.List(pl.String):
+        return 0
+    items = rows.select(pl.col(lists).explode(empty_as_null=True))
+    held = pl.col(lists).str.contains(_BETWEEN, literal=True).sum()
+    return int(items.select(held).collect(engine="streaming").item())
 
 
 def _folder(out: str) -> Path:

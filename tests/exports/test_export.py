@@ -169,6 +169,16 @@ def test_tables(small, tmp_path):
         api.export(small, "csv", tmp_path / "c")
 
 
+def test_items_of_lists_keep_their_places_in_csv(make_trace, tmp_path):
+    span = {**HOST, "span_id": 1, "parent_id": 0, "level": "operator", "name": "f", "dur": 5}
+    lists = [["f32", None, "i64"], ["a;b", "c"], [], None]
+    trace = make_trace(span=[{**span, "ts": BASE, "input_types": types} for types in lists])
+    exported = api.export(trace, "csv", tmp_path / "c")
+    written = pl.read_csv(tmp_path / "c" / "span.csv")
+    assert written["input_types"].to_list() == ["f32;;i64", "a;b;c", "", None]
+    assert exported.losses == {"items of lists with `;` in them: written as several": 1}
+
+
 def test_command_prints_losses_and_names_formats(small, tmp_path):
     path = str(getattr(small, "path", small))
     result = CliRunner().invoke(
