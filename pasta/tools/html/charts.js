@@ -16,13 +16,40 @@ function axisOf(part, role, extra = {}) {
 
 const MOST_TICKS = 8;
 
-// Returns ticks at multiples of a power of two, for bytes: 16 MiB, 32 MiB, where others would be 9.54 MiB, 19.07 MiB.
+// Returns the power of two between ticks of bytes: 16 MiB, 32 MiB, where others would be 9.54 MiB, 19.07 MiB.
+function bytesInterval(low, high) {
+  return Math.max(1, 2 ** Math.ceil(Math.log2((high - low) / MOST_TICKS)));
+}
+
+// Two decimals of a unit do not tell ticks apart that are closer than a quarter of it.
+function bytesLabel(interval) {
+  return (value) => scaled(value, "bytes", 4 * interval);
+}
+
 function bytesScale(numbers, fromLeast) {
   const known = numbers.filter((number) => number !== null);
   const [low, high] = known.reduce(([least, most], number) => [Math.min(least, number), Math.max(most, number)], fromLeast ? [Infinity, -Infinity] : [0, 0]);
   if (!(high > low)) return {};
-  const interval = Math.max(1, 2 ** Math.ceil(Math.log2((high - low) / MOST_TICKS)));
-  return { interval, min: Math.floor(low / interval) * interval, max: Math.ceil(high / interval) * interval };
+  const interval = bytesInterval(low, high);
+  const axisLabel = { formatter: bytesLabel(interval) };
+  return { interval, min: Math.floor(low / interval) * interval, max: Math.ceil(high / interval) * interval, axisLabel };
+}
+
+// Returns an axis of bytes of which a part is shown: an interval alone would count from where that part begins.
+function bytesShown(low, high) {
+  const interval = bytesInterval(low, high);
+  const first = Math.ceil(low / interval);
+  const customValues = Array.from({ length: Math.floor(high / interval) - first + 1 }, (_, place) => (first + place) * interval);
+  return { axisLabel: { customValues, formatter: bytesLabel(interval) }, axisTick: { customValues }, splitLine: { customValues } };
+}
+
+// Makes the ticks of an axis of bytes follow what is shown of it: of all axes, it alone has ticks of its own.
+function followZoom(chart, option) {
+  if (!option.xAxis?.interval || option.dataZoom[0]?.xAxisIndex === undefined) return;
+  chart.on("datazoom", () => {
+    const [{ startValue, endValue }] = chart.getOption().dataZoom;
+    if (endValue > startValue) chart.setOption({ xAxis: bytesShown(startValue, endValue) });
+  });
 }
 
 function categoriesOf(column) {

@@ -12,7 +12,9 @@ function dark() {
 function draw(place, option) {
   const begin = () => {
     const chart = echarts.init(place, dark() ? "dark" : null, { renderer: "canvas" });
-    chart.setOption(option(chart));
+    const shown = option(chart);
+    chart.setOption(shown);
+    followZoom(chart, shown);
     return chart;
   };
   const entry = { chart: begin(), resize: () => entry.chart.resize() };

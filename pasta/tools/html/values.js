@@ -11,9 +11,9 @@ for (const rate of ["flop/s", "B/s"]) {
   SMALLEST[rate] = rate;
 }
 
-function scaled(value, unit) {
+function scaled(value, unit, largest = Infinity) {
   for (const [factor, name] of SCALES[unit]) {
-    if (Math.abs(value) >= factor) return `${(value / factor).toFixed(2)} ${name}`;
+    if (Math.abs(value) >= factor && factor <= largest) return `${(value / factor).toFixed(2)} ${name}`;
   }
   return `${fixed(value, Number.isInteger(value) ? 0 : 1)} ${SMALLEST[unit]}`;
 }
