@@ -26,7 +26,7 @@ from pasta.cli_collect import (
 from pasta.cli_experiment import experiment
 from pasta.cli_include import include
 from pasta.cli_new import new
-from pasta.cli_options import pairs
+from pasta.cli_options import GivenPath, pairs
 from pasta.cli_regress import regress
 from pasta.cli_report import FORMATS, print_report, report_command
 from pasta.cli_system import system
@@ -125,12 +125,12 @@ _run_options: list[Callable[[Any], Any]] = [
         help="What happens to a stage that the GPU declines.",
     ),
     click.option(
-        "--timings", type=click.Path(path_type=Path), metavar="DIR",
+        "--timings", type=GivenPath(path_type=Path), metavar="DIR",
         help="New folder for a trace of what each worker does when (--engine dask).",
     ),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
     click.option(
-        "--out", type=click.Path(path_type=Path),
+        "--out", type=GivenPath(path_type=Path),
         help="Folder for Parquet outputs, and for the trace of a command.",
     ),
     click.option(
@@ -329,13 +329,13 @@ def _list_formats(context: click.Context, _option: click.Parameter, wanted: bool
 
 
 @cli.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.argument("files", nargs=-1, required=True, type=GivenPath(path_type=Path))
+@click.option("-o", "--out", required=True, type=GivenPath(path_type=Path), help="New folder.")
 @click.option("--strict", is_flag=True, help="Stop at the first fault instead of counting it.")
 @click.option(
     "--map",
     "column_map",
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     help="YAML that says what the columns of CSV, Parquet or Arrow files are.",
 )
 @click.option(

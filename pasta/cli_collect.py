@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pasta.cli_options import Seconds
+from pasta.cli_options import GivenPath, Seconds
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def with_collect_options(function: Any) -> Any:
 @click.command("collect")
 @with_collect_options
 @click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the new trace."
+    "-o", "--out", required=True, type=GivenPath(path_type=Path), help="Folder of the new trace."
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def collect(*, out: Path, command: Sequence[str], **options: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pasta.cli_options import GivenPath
 from pasta.cli_report import FORMATS, print_report
 from pasta.errors import naming_files
 
@@ -16,9 +17,9 @@ def experiment() -> None:
 
 
 @experiment.command("run")
-@click.argument("source", type=click.Path(path_type=Path), metavar="EXPERIMENT.yaml")
+@click.argument("source", type=GivenPath(path_type=Path), metavar="EXPERIMENT.yaml")
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path),
+    "-o", "--out", type=GivenPath(path_type=Path),
     help="Folder of the traces and results; by default the experiment's name.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the runs that are to be made, and make none.")

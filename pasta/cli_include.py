@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pasta.cli_options import GivenPath
 from pasta.errors import PastaError
 
 
@@ -13,7 +14,7 @@ from pasta.errors import PastaError
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     metavar="FILE",
     help="Write the header as one file instead, to keep in a program's own sources.",
 )

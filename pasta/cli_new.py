@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pasta.cli_options import GivenPath
 from pasta.new import KINDS, make
 
 
@@ -26,7 +27,7 @@ def _command(kind: str) -> click.Command:
     @click.option(
         "--into",
         "folder",
-        type=click.Path(path_type=Path),
+        type=GivenPath(path_type=Path),
         default=Path(),
         help="Folder; by default this one.",
     )

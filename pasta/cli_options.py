@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,21 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{seconds} is no number of seconds.", param, ctx)
         return seconds
+
+
+class GivenPath(click.Path):
+    """A path that is not empty: an empty one, as of a variable that is not set, would be the current folder."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path that a text says."""
+        if value == "":
+            self.fail("It is empty; name a file or folder.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:

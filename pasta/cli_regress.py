@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from pasta.cli_options import pairs
+from pasta.cli_options import GivenPath, pairs
 from pasta.errors import ConfigError, PastaError
 
 
 @click.command("regress")
-@click.argument("thresholds", type=click.Path(path_type=Path), metavar="THRESHOLDS.yaml")
+@click.argument("thresholds", type=GivenPath(path_type=Path), metavar="THRESHOLDS.yaml")
 @click.option(
     "--run",
     "runs",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pasta.allocator import keep_little
-from pasta.cli_options import pairs
+from pasta.cli_options import GivenPath, pairs
 from pasta.errors import PastaError
 from pasta.whole_file import whole_file
 
@@ -90,7 +90,7 @@ def console() -> Console:
     help="A tool, or a folder of tools as xsp, instead of all tools in no folder.",
 )
 @click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path), help="The page, as report.html."
+    "-o", "--out", required=True, type=GivenPath(path_type=Path), help="The page, as report.html."
 )
 @click.option("--engine", default="auto", show_default=True, help="auto, cpu, gpu or dask.")
 def report_command(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pasta.cli_collect import selection, with_collect_options
-from pasta.cli_options import Seconds
+from pasta.cli_options import GivenPath, Seconds
 from pasta.errors import PastaError, naming_files
 from pasta.system.cores import cores_text
 
@@ -22,9 +22,9 @@ def system() -> None:
 
 
 @system.command("show")
-@click.argument("source", type=click.Path(path_type=Path), required=False, metavar="[SYSTEM.yaml]")
+@click.argument("source", type=GivenPath(path_type=Path), required=False, metavar="[SYSTEM.yaml]")
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Write it to a file, which must not exist."
+    "-o", "--out", type=GivenPath(path_type=Path), help="Write it to a file, which must not exist."
 )
 def show(*, source: Path | None, out: Path | None) -> None:
     """Print this machine as a graph of hosts, devices and links, or check SYSTEM.yaml.
@@ -45,10 +45,10 @@ def show(*, source: Path | None, out: Path | None) -> None:
 
 
 @system.command("run")
-@click.argument("source", type=click.Path(path_type=Path), metavar="SYSTEM.yaml")
+@click.argument("source", type=GivenPath(path_type=Path), metavar="SYSTEM.yaml")
 @with_collect_options
 @click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the new trace."
+    "-o", "--out", required=True, type=GivenPath(path_type=Path), help="Folder of the new trace."
 )
 @click.option("--address", default="", help="What hosts reach this one by; default: its name.")
 @click.option(

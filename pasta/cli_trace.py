@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pasta.cli_options import GivenPath
 from pasta.cli_report import FORMATS, print_report
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _opened(path: str) -> Trace:
 
 
 @trace.command("rescue")
-@click.argument("path", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("path", type=GivenPath(path_type=Path), metavar="DIR")
 @click.option(
     "--gone", is_flag=True, help="What wrote it on another machine, or before a restart, is gone."
 )
@@ -62,7 +63,7 @@ def trace_rescue(path: Path, *, gone: bool) -> None:
 @trace.command("join")
 @click.argument("timeline", metavar="TIMELINE")
 @click.argument("memory", metavar="MEMORY")
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("-o", "--out", required=True, type=GivenPath(path_type=Path), help="New folder.")
 def trace_join(timeline: str, memory: str, out: Path) -> None:
     """Join two runs of one program: a TIMELINE of its kernels, and what they did to MEMORY.
 
@@ -80,7 +81,7 @@ def trace_join(timeline: str, memory: str, out: Path) -> None:
 
 @trace.command("merge")
 @click.argument("traces", nargs=-1, required=True, metavar="DIR|FILE...")
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("-o", "--out", required=True, type=GivenPath(path_type=Path), help="New folder.")
 @click.option("--renumber", is_flag=True, help="Number ranks anew, in the order of the traces.")
 def trace_merge(traces: Sequence[str], out: Path, *, renumber: bool) -> None:
     """Make one trace of several that were recorded apart, as of the ranks of one run.
@@ -99,7 +100,7 @@ def trace_merge(traces: Sequence[str], out: Path, *, renumber: bool) -> None:
 
 @trace.command("align")
 @click.argument("path", metavar="DIR|FILE")
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("-o", "--out", required=True, type=GivenPath(path_type=Path), help="New folder.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -119,6 +120,7 @@ def trace_align(path: str, out: Path, form: str) -> None:
 @click.option(
     "--below",
     multiple=True,
+    type=GivenPath(),
     metavar="DIR",
     help="Only files in this folder (may be given often); for traces of other machines too.",
 )
@@ -139,7 +141,14 @@ def trace_sources(path: str, below: Sequence[str]) -> None:
 @trace.command("export")
 @click.argument("path", metavar="DIR|FILE")
 @click.option("--to", required=True, metavar="FORMAT", help="See docs/exporting.md.")
-@click.option("-o", "--out", required=True, help="File, new folder, or address of a collector.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=GivenPath(),
+    metavar="FILE|DIR|ADDRESS",
+    help="File, new folder, or address of a collector.",
+)
 def trace_export(path: str, to: str, out: str) -> None:
     """Write a trace in a FORMAT of other programs.
 
@@ -180,7 +189,7 @@ def trace_schema(tables: Sequence[str]) -> None:
 )  # fmt: skip
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Write .parquet, .csv or .arrow instead."
+    "-o", "--out", type=GivenPath(path_type=Path), help="Write .parquet, .csv or .arrow instead."
 )
 def trace_sql(path: str, query: str, limit: int, form: str, out: Path | None) -> None:
     """Ask a trace what no tool asks: QUERY is SQL over its tables, as Polars understands it.

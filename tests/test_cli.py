@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
@@ -88,6 +90,7 @@ def test_every_shipped_tool_checks_and_shows(tool):
         (["import", "nowhere.json"], 2, "Missing option '-o' / '--out'. See pasta import --help"),
         (["import", "a", "-o", "x", "--rank", "-3"], 2, "--rank': -3 is not in the range"),
         (["import", "a", "-o", "x", "--stict"], 2, "No such option '--stict'. Did you mean '--strict'? See pasta import --help"),
+        (["trace", "merge", "a", "b", "-o", ""], 2, "'-o' / '--out': It is empty; name a file or folder. See pasta trace merge --help"),
         (["impotr"], 2, "No such command 'impotr'."),
         (["export", "t"], 2, "No such command 'export'. Did you mean pasta trace export?"),
     ],
@@ -99,6 +102,27 @@ def test_errors_are_one_line(arguments, code, message):
     assert result.stderr.startswith("pasta: ")
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.stderr
+
+
+def path_parameters(group: click.Group) -> Iterator[tuple[str, click.Parameter]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", each) for inner, each in path_parameters(command))
+        else:
+            yield from (
+                (name, each) for each in command.params if isinstance(each.type, click.Path)
+            )
+
+
+def test_no_path_of_any_command_is_empty():
+    """One from a variable that is not set would write into the current folder."""
+    parameters = list(path_parameters(cli))
+    assert {"run", "import", "report", "trace merge", "trace export"} < {
+        name for name, _ in parameters
+    }
+    for _, parameter in parameters:
+        with pytest.raises(click.BadParameter, match="It is empty"):
+            parameter.type.convert("", parameter, None)
 
 
 def test_a_line_that_is_being_typed_is_completed_after_a_command_of_a_group():
