@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from pasta.trace_merge import (
 )
 from pasta.trace_parts import PartSink, create_part, part_files, part_name, sorted_batch
 from pasta.trace_state import COMPLETE, this_process
+from pasta.whole_file import write_json
 
 BATCH_ROWS = 1 << 15
 BATCH_BYTES = 1 << 22
@@ -50,13 +50,6 @@ def new_manifest(info: Mapping[str, Any]) -> dict[str, Any]:
         **info,
         "recorder": this_process(),
     }
-
-
-def write_manifest(path: Path, info: Mapping[str, Any]) -> None:
-    """Write the `trace.json` of the trace in `path`, which others read before or after."""
-    temporary = path / f".{MANIFEST}"
-    temporary.write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
-    temporary.rename(path / MANIFEST)
 
 
 @contextlib.contextmanager
@@ -104,8 +97,21 @@ class TraceWriter:
                 raise TraceError(f"{path}: already exists and is not empty; choose another -o")
             path.mkdir(parents=True, exist_ok=True)
             self._before = set(path.iterdir())
-            with self.removed_on_failure():
-                write_manifest(path, self._info)
+            self._begin()
+
+    def _begin(self) -> None:
+        """Write `trace.json`: of several that begin a trace in one folder, one can."""
+        try:
+            write_json(self.path / MANIFEST, self._info, new=True)
+        except BaseException as error:
+            if self._is_new:
+                with contextlib.suppress(OSError):
+                    self.path.rmdir()
+            if isinstance(error, FileExistsError):
+                raise TraceError(
+                    f"{self.path}: another trace was begun there just now; choose another -o"
+                ) from error
+            raise
 
     def part(self, rank: int | None = None, *, file_seconds: float | None = None) -> PartWriter:
         """Return a writer for one rank's tables; `None` where the run has one process."""
@@ -136,12 +142,12 @@ class TraceWriter:
     def finish(self, **info: Any) -> None:
         """Mark the trace complete and add what is known only now, as `ended="exit 0"`."""
         self._info.update(info, state=COMPLETE)
-        write_manifest(self.path, self._info)
+        write_json(self.path / MANIFEST, self._info)
 
 
 def _is_of_a_trace(name: str) -> bool:
     """Tell whether a writer of traces makes a file or folder of that name."""
-    return name in TABLES or name in (MANIFEST, f".{MANIFEST}") or fnmatch(name, RANK_GLOB)
+    return name in TABLES or name == MANIFEST or fnmatch(name, RANK_GLOB)
 
 
 def _is_free(path: Path, beside: Collection[Path]) -> bool:

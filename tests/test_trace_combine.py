@@ -23,6 +23,7 @@ from pasta.errors import PastaError, TraceError
 from pasta.testing import write_trace
 from pasta.tools.shipped import SHIPPED_TRACE
 from pasta.trace import RANK_FOLDER, Trace
+from pasta.whole_file import write_json
 
 TABLES = ["kernel", "call", "process"]
 
@@ -194,6 +195,31 @@ def test_where_the_disk_is_full_no_half_trace_is_left(make_trace, tmp_path, monk
             api.merge([trace], out)
     assert out.exists() == is_there
     assert api.merge([trace], out).ranks == 1
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_of_two_that_merge_into_one_folder_at_once_one_succeeds(
+    make_trace, tmp_path, monkeypatch, is_there
+):
+    """The other begins when the first has seen that the folder is free, and is the first to write in it."""
+    trace, out = make_trace(kernel=[{"ts": 0, "dur": 1}]), tmp_path / "new"
+    if is_there:
+        out.mkdir()
+    others = []
+
+    def other_comes_first(*arguments, **options):
+        monkeypatch.setattr("pasta.trace_writer.write_json", write_json)
+        others.append(api.merge([trace], out))
+        write_json(*arguments, **options)
+
+    monkeypatch.setattr("pasta.trace_writer.write_json", other_comes_first)
+    with pytest.raises(
+        TraceError, match=r"new: another trace was begun there just now; choose another -o"
+    ):
+        api.merge([trace], out)
+    assert [other.ranks for other in others] == [1]
+    assert Trace.open(out).info["state"] == "complete"
+    assert sorted(path.name for path in out.iterdir()) == ["rank-00000", "trace.json"]
 
 
 def test_a_folder_that_cannot_be_made_is_told(make_trace, tmp_path):

@@ -11,6 +11,7 @@ from pasta.collect.channel import SHARED_MEMORY
 from pasta.collect.target.channel_layout import RING_PREFIX
 from pasta.collect.target.selection import CONTROL
 from pasta.errors import CollectError
+from pasta.whole_file import write_json
 
 STATUS = "status"
 """File in the channel's folder in which the reader says each second how it fares."""
@@ -83,15 +84,9 @@ def _channel_in_environment(pid: int) -> Path | None:
 
 def write_control(folder: Path, *, record: bool, steps: int | None = None) -> None:
     """Put what is asked into a channel's folder, where its programs look ten times a second."""
-    _replace(folder / CONTROL, {"record": record, "steps": steps})
+    write_json(folder / CONTROL, {"record": record, "steps": steps})
 
 
 def write_status(folder: Path, content: dict[str, Any]) -> None:
     """Put how a recording fares into its channel's folder."""
-    _replace(folder / STATUS, content)
-
-
-def _replace(path: Path, content: dict[str, Any]) -> None:
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    hidden.write_text(json.dumps(content), encoding="utf-8")
-    hidden.rename(path)
+    write_json(folder / STATUS, content)

@@ -27,7 +27,8 @@ from pasta.schema import TABLES, arrow_schema
 from pasta.trace import MANIFEST, RANK_PREFIX, Trace
 from pasta.trace_parts import part_files
 from pasta.trace_state import COMPLETE, PART, RECORDER, runs_still, unfinished
-from pasta.trace_writer import PartWriter, flatten, write_manifest
+from pasta.trace_writer import PartWriter, flatten
+from pasta.whole_file import UNFINISHED, write_json
 
 ENDED = "unknown, as pasta was killed while it wrote the trace"
 _LOST = "pasta was killed while it wrote the trace: what was not written yet"
@@ -122,7 +123,7 @@ def _rescue_whole(trace: Trace, *, gone: bool) -> None:
     if len(folders) == 1:
         flatten(path, *folders)
     told = {"state": COMPLETE, "ended": ENDED, "ranks": sorted(folders) or [0]}
-    write_manifest(path, {**trace.info, **told})
+    write_json(path / MANIFEST, {**trace.info, **told})
 
 
 def _unflatten(path: Path, folder: Path) -> None:
@@ -182,7 +183,7 @@ def _made_parts(folder: Path) -> bool:
 
 def _remove_hidden(folder: Path) -> None:
     """Remove files that were being written, and folders in which companions worked."""
-    own = [f".{MANIFEST}", *(f".{companion}-*" for companion in COMPANIONS)]
+    own = [UNFINISHED, *(f".{companion}-*" for companion in COMPANIONS)]
     tables = [each for each in _folders(folder) if each.name in TABLES]
     hidden = [each for pattern in own for each in folder.glob(pattern)]
     for each in [*hidden, *(file for table in tables for file in table.glob(".*"))]:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,6 +20,7 @@ from pasta.errors import TraceError
 from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
 from pasta.trace_state import COMPLETE, PART, RECORDER, this_process
 from pasta.trace_writer import beginning, new_manifest
+from pasta.whole_file import UNFINISHED, write_json
 
 
 class SharedTrace:
@@ -47,7 +47,9 @@ class SharedTrace:
             if any(not _belongs(file.name) for file in path.iterdir()):
                 raise TraceError(f"{path}: already exists and is not empty; choose another -o")
             content = new_manifest({**info, "run_id": self._run_id, "world_size": place.world_size})
-            if not _create(path / MANIFEST, content):
+            try:
+                write_json(path / MANIFEST, content, new=True)
+            except FileExistsError:
                 self._check_manifest()
             self._folder = path / RANK_FOLDER.format(place.rank)
             try:
@@ -57,7 +59,7 @@ class SharedTrace:
                     f"{path}: rank {place.rank} is there already; choose another -o"
                 ) from error
             with _removed_on_failure(self._folder):
-                _replace(self._folder / RECORDER, this_process())
+                write_json(self._folder / RECORDER, this_process())
 
     def finish(self, **info: Any) -> None:
         """Write what is known of this rank's end; the last one completes the trace."""
@@ -74,7 +76,7 @@ class SharedTrace:
 
 def finish_share(path: Path, rank: int, world_size: int, **info: Any) -> None:
     """Write what is known of a rank's end; the last of all completes the trace in `path`."""
-    _replace(path / RANK_FOLDER.format(rank) / PART, {"rank": rank, **info})
+    write_json(path / RANK_FOLDER.format(rank) / PART, {"rank": rank, **info})
     if len(list(path.glob(f"{RANK_GLOB}/{PART}"))) >= world_size:
         complete_of_shares(path, world_size)
 
@@ -92,12 +94,12 @@ def complete_of_shares(path: Path, world_size: int) -> None:
     told: dict[str, Any] = {"ended": ended, "ranks": [part["rank"] for part in parts]}
     if failures := [part["failure"] for part in parts if "failure" in part]:
         told["failure"] = "; ".join(failures)
-    _replace(path / MANIFEST, {**manifest, **told, "state": COMPLETE})
+    write_json(path / MANIFEST, {**manifest, **told, "state": COMPLETE})
 
 
 def _belongs(name: str) -> bool:
     """Tell whether a file is one that another rank's launcher makes."""
-    return name == MANIFEST or fnmatch(name, RANK_GLOB) or name.startswith(f".{MANIFEST}.")
+    return name == MANIFEST or fnmatch(name, RANK_GLOB) or fnmatch(name, UNFINISHED)
 
 
 @contextlib.contextmanager
@@ -108,26 +110,3 @@ def _removed_on_failure(folder: Path) -> Iterator[None]:
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _hidden(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.uname().nodename}.{threading.get_native_id()}")
-
-
-def _create(path: Path, content: Mapping[str, Any]) -> bool:
-    """Make a file that is complete as soon as it has its name; `False`: somebody else did."""
-    hidden = _hidden(path)
-    hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    try:
-        os.link(hidden, path)
-    except FileExistsError:
-        return False
-    finally:
-        hidden.unlink()
-    return True
-
-
-def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    hidden = _hidden(path)
-    hidden.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    hidden.rename(path)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 import polars as pl
@@ -21,8 +22,9 @@ from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place
 from pasta.errors import TraceError
 from pasta.testing import write_trace
-from pasta.trace import Trace
-from pasta.trace_writer import PartWriter, TraceWriter, write_manifest
+from pasta.trace import MANIFEST, Trace
+from pasta.trace_writer import PartWriter, TraceWriter
+from pasta.whole_file import UNFINISHED, write_json
 from tests.collect.recorded_programs import losses
 
 PROGRAM = """
@@ -103,7 +105,9 @@ def test_where_the_guard_is_killed_too_readers_are_told_and_can_complete_it(reco
 def unfinished_trace(path: Path) -> TraceWriter:
     """A trace whose writer was gone when each of its tables was at another point."""
     writer = TraceWriter(path, {})
-    write_manifest(path, {**Trace.open(path).info, "recorder": {"pid": 1 << 30, "system": "none"}})
+    write_json(
+        path / MANIFEST, {**Trace.open(path).info, "recorder": {"pid": 1 << 30, "system": "none"}}
+    )
     part = writer.part()
     part.append("span", _spans("kept"))
     part.append("kernel", _kernel("k"))
@@ -135,6 +139,18 @@ def test_parts_and_the_sorted_files_made_of_them_are_not_both_kept(tmp_path):
     assert trace.scan("kernel").collect()["name"].to_list() == ["done"]
     with pytest.raises(TraceError, match="is complete"):
         rescue(path, gone=True)
+
+
+def test_what_a_writer_had_begun_goes_and_files_of_users_stay(tmp_path):
+    path = tmp_path / "t"
+    unfinished_trace(path)
+    for folder in (path, path / "span"):
+        begun = folder / f".pasta-{16 * '7'}"
+        assert fnmatch(begun.name, UNFINISHED)
+        begun.write_text("{")
+    (path / ".pasta-notes").write_text("kept")
+    rescue(path, gone=True)
+    assert [each.name for each in path.rglob(".*")] == [".pasta-notes"]
 
 
 def test_links_are_not_followed(tmp_path):
@@ -224,7 +240,7 @@ def test_tables_that_were_being_moved_to_the_root_are_kept(tmp_path):
 )
 def test_a_manifest_that_makes_no_sense_does_not_matter(tmp_path, told):
     unfinished_trace(tmp_path / "t")
-    write_manifest(tmp_path / "t", {**Trace.open(tmp_path / "t").info, **told})
+    write_json(tmp_path / "t" / MANIFEST, {**Trace.open(tmp_path / "t").info, **told})
     assert rescue(tmp_path / "t", gone=True).rows("span") == 1
 
 

@@ -15,6 +15,8 @@ from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place
 from pasta.errors import TraceError
 from pasta.trace import Trace
+from pasta.trace_state import RECORDER
+from pasta.whole_file import write_json
 
 
 def share(path, rank: int, *, size: int = 2, run: str | None = "run", command: str = "c"):
@@ -67,11 +69,13 @@ def test_a_rank_that_is_there_is_refused(tmp_path):
 
 
 def test_a_rank_that_could_not_begin_can_begin_again(tmp_path, monkeypatch):
-    def full(*_arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def full(path, content, **options):
+        if path.name == RECORDER:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_json(path, content, **options)
 
     with monkeypatch.context() as context:
-        context.setattr(shared_trace, "_replace", full)
+        context.setattr(shared_trace, "write_json", full)
         with pytest.raises(TraceError, match="No space left on device"):
             share(tmp_path / "t", 0)
     share(tmp_path / "t", 0)
