@@ -20,6 +20,7 @@ from pasta.ahead import ahead
 from pasta.errors import TraceError
 from pasta.schema import TABLES, arrow_schema
 from pasta.trace_parts import LATEST, Part, known_times, open_part, parquet_writer, part_files
+from pasta.whole_file import whole_file
 
 ROW_GROUP_ROWS = 1 << 17
 FILE_ROWS = 1 << 20
@@ -67,8 +68,8 @@ def read_parts(parts: Sequence[Path]) -> pl.DataFrame:
 
 def revise(file: Path, table: str, transform: Transform) -> None:
     """Replace the rows of one finished file by what `transform` makes of them, group by group."""
-    temporary = file.with_name(f".{file.name}")
     with (
+        whole_file(file) as temporary,
         pq.ParquetFile(file) as finished,
         parquet_writer(temporary, table, compression="zstd") as writer,
     ):
@@ -76,7 +77,6 @@ def revise(file: Path, table: str, transform: Transform) -> None:
             frame = transform(pl.DataFrame(finished.read_row_group(group)))
             rows = conform(table, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
             writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-    temporary.rename(file)
 
 
 class _SortedFiles:

@@ -15,6 +15,7 @@ import numpy as np
 
 from pasta.collect.channel_ring import Batch, Producer
 from pasta.collect.warp_accesses import WARP, Warps, rows_in, warps_of, write_accesses
+from pasta.whole_file import whole_file
 
 TABLE = "access"
 FILE_WARPS = 1 << 16
@@ -234,7 +235,5 @@ class AccessFiles:
 def _write(path: Path, gathered: _Gathered) -> int:
     """Write a file that is complete as soon as it has its name; return its size."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    hidden = path.with_name(f".{path.name}")
-    size = write_accesses(hidden, gathered.warps, gathered.producer)
-    hidden.rename(path)
-    return size
+    with whole_file(path) as temporary:
+        return write_accesses(temporary, gathered.warps, gathered.producer)
