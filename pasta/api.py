@@ -365,6 +365,7 @@ def import_files(
         PastaError: a file cannot be imported or, with `align`, a clock cannot be told.
     """
     from pasta.collect.importing import import_trace
+    from pasta.tools.many_ranks import one_of_alike
 
     with naming_files(out):
         imported = import_trace(
@@ -377,7 +378,7 @@ def import_files(
             progress=progress,
         )
     report = run("summary", out)
-    report.notes += imported.warnings
+    report.notes += one_of_alike(imported.warnings)
     if imported.aligned is not None:
         report.findings.insert(1, imported.aligned.sentence)
         report.parts.append(_clocks(imported.aligned))

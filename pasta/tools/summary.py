@@ -9,6 +9,7 @@ import polars as pl
 from pasta.pipeline.run import Source
 from pasta.schema import TABLES
 from pasta.tools.checks import trace_warnings
+from pasta.tools.many_ranks import FEW_RANKS, add_sums
 from pasta.tools.report import Report, TablePart, tool
 from pasta.tools.units import human
 from pasta.trace_state import unfinished
@@ -36,9 +37,12 @@ def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.
     for source in sources:
         own = rows.filter(pl.col("trace") == source.name)
         report.findings += trace_warnings(source.trace, own)
-    title = "Rows by table and rank; times count from the start of the trace"
     shown = rows.drop("start_ts", "end_ts")
-    report.parts.append(TablePart("tables", title, shown, limit=100))
+    many = shown.select("trace", "rank").n_unique() > FEW_RANKS
+    if many:
+        add_sums(report, sources, shown)
+    title = "Rows by table and rank; times count from the start of the trace"
+    report.parts.append(TablePart("tables", title, shown, limit=0 if many else 100))
 
 
 _NO_ROWS = pl.DataFrame(

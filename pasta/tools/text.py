@@ -19,6 +19,7 @@ _CONSTANT_COLUMNS = ("trace", "rank", "pid")
 _LEAST_NAME = 24
 _TRANSPOSED_ROWS = 4
 _MOST_BARS = 40
+_MOST_LOSSES = 40
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -58,7 +59,10 @@ def _facts_table(facts: dict[str, Any]) -> Table:
 def _print_table(part: TablePart, console: Console) -> None:
     rows = _without_constant_columns(part.shown)
     if rows.height == 0:
-        console.print(_text(f"{part.title}: no rows", style="italic"))
+        told = (
+            f"{part.rows.height:,} rows, all with --format json" if part.rows.height else "no rows"
+        )
+        console.print(_text(f"{part.title}: {told}", style="italic"))
         return
     console.print(_text(part.title, style="bold"))
     columns = [_Column(name, rows) for name in rows.columns]
@@ -210,6 +214,9 @@ def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:
     table.add_column("collector")
     table.add_column("what was lost or not trusted")
     table.add_column("count", justify="right")
-    for loss in losses:
+    for loss in losses[:_MOST_LOSSES]:
         table.add_row(*(_text(human(loss[key], key)) for key in ("collector", "reason", "count")))
     console.print(table)
+    if len(losses) > _MOST_LOSSES:
+        told = f"{_MOST_LOSSES} of {len(losses):,} kinds; all with --format json"
+        console.print(Text(told, style="dim"))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from rich.console import Console
+
 import pasta
+from pasta.tools.many_ranks import one_of_alike
+from pasta.tools.text import print_report
 
 
 def test_counts_by_table_and_rank(make_trace):
@@ -20,6 +24,63 @@ def test_counts_by_table_and_rank(make_trace):
     assert report.facts["ranks"] == 2
     assert report.facts["lost"] == 7
     assert report.losses == [{"collector": "x", "reason": "dropped", "count": 7, "first_ts": None}]
+
+
+def many_ranks(make_trace, count: int):
+    """A trace in which rank 3 has no kernel, rank 5 has thrice as many, and two lose what others do not."""
+    kernels = [
+        {"rank": rank, "ts": at, "dur": 1, "name": "k"}
+        for rank in range(count)
+        for at in range(0 if rank == 3 else 6 if rank == 5 else 2)
+    ]
+    losses = [
+        {"rank": rank, "collector": "x", "reason": "by design", "count": 2} for rank in range(count)
+    ]
+    cut = [
+        {"rank": rank, "collector": "x", "reason": f"cut at byte {rank}", "count": 1}
+        for rank in (2, 5)
+    ]
+    return make_trace(kernel=kernels, loss=losses + cut)
+
+
+def test_of_many_ranks_sums_are_told_and_those_that_are_unlike_most(make_trace, capsys):
+    report = pasta.run("summary", trace=many_ranks(make_trace, 300))
+    sums = report.tables["sums"].select("table", "ranks", "rows", "least_rows", "most_rows").rows()
+    assert sums == [("kernel", 299, 602, 2, 6), ("loss", 300, 302, 1, 2)]
+    assert report.tables["unlike"].select("what", "ranks", "which").rows() == [
+        ("lost or doubtful: cut at byte 2", 2, "2, 5"),
+        ("kernel: no row, where most have 2", 1, "3"),
+        ("kernel: over twice the usual rows: most have 2", 1, "5"),
+    ]
+    said = next(each for each in report.findings if "below: rank" in each)
+    assert said.startswith("3 of 300 ranks (1.0 %) lose other things than most")
+    assert said.endswith("rank 2, 3, 5")
+    assert report.tables["tables"].height == 599
+    print_report(report, Console(width=120))
+    shown = capsys.readouterr().out
+    assert shown.count("\n") < 60
+    assert "599 rows, all with --format json" in shown
+
+
+def test_rows_of_few_ranks_are_told_of_each(make_trace):
+    report = pasta.run("summary", trace=many_ranks(make_trace, 8))
+    assert list(report.tables) == ["tables"]
+
+
+def test_ranks_that_are_all_alike_are_said_to_be(make_trace):
+    kernels = [{"rank": rank, "ts": 1, "dur": 1, "name": "k"} for rank in range(9)]
+    report = pasta.run("summary", trace=make_trace(kernel=kernels))
+    assert report.tables["unlike"].height == 0
+    assert not [each for each in report.findings if "below: rank" in each]
+
+
+def test_warnings_of_many_files_that_differ_in_numbers_are_one():
+    cut = [f"rank{n}.json: cut at byte {10 * n}" for n in range(9)]
+    assert one_of_alike(cut[:8]) == cut[:8]
+    assert one_of_alike([*cut, "a: no event"]) == [
+        "rank0.json: cut at byte 0 (and 8 such of other numbers)",
+        "a: no event",
+    ]
 
 
 def test_what_is_unusual_is_a_finding_of_its_own(make_trace):
