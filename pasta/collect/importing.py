@@ -380,7 +380,7 @@ class _Import:
             times = trace.scan("process").select(pl.col("started").min(), pl.col("ended").max())
             report.first_ts, report.last_ts = times.collect().row(0)
         report.warnings = [
-            f"{losses.source}: {loss.reason}" + (f" ({loss.count} times)" if loss.count > 1 else "")
+            f"{losses.source}: {loss.told}"
             for part in self._parts
             for losses in part.losses
             for loss in losses

@@ -12,6 +12,7 @@ from pasta.schema import arrow_schema
 
 _KINDS_MAX = 100
 _REASON_MAX = 300
+_WHERE_MAX = 120
 _OTHER = "losses of more kinds than are told apart"
 
 
@@ -24,12 +25,22 @@ class Loss:
         count: how many.
         first_ts: when it first happened, in ns; `None`: unknown.
         damage: whether the input is to blame, as opposed to a choice of what to keep.
+        where: the byte, row or event of the first; empty: unknown.
     """
 
     reason: str
     count: int = 0
     first_ts: int | None = None
     damage: bool = False
+    where: str = ""
+
+    @property
+    def told(self) -> str:
+        """What was lost, how often and where first, in one line."""
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        if not self.where or self.where in self.reason:
+            return self.reason + times
+        return f"{self.reason}{times}, {'first ' if times else ''}at {self.where}"
 
 
 class Losses:
@@ -70,7 +81,7 @@ class Losses:
             reason: what was damaged and what was done.
             count: how many.
             first_ts: when, in ns.
-            where: the byte or event, for the message of strict mode.
+            where: the byte, row or event.
 
         Raises:
             InputError: in strict mode, if `count` is not 0.
@@ -80,9 +91,7 @@ class Losses:
             raise InputError(
                 f"{self.source}{place}: {reason}; leave out --strict to keep what is sound"
             )
-        self.skip(reason, count, first_ts)
-        if count:
-            self._of(reason).damage = True
+        self.add(Loss(reason, count, first_ts, damage=True, where=where))
 
     def _of(self, reason: str) -> Loss:
         loss = self._by_reason.get(reason)
@@ -96,8 +105,12 @@ class Losses:
     def add(self, other: Loss) -> None:
         """Add what somebody else counted."""
         self.skip(other.reason, other.count, other.first_ts)
-        if other.damage and other.count:
-            self._of(other.reason).damage = True
+        if other.count == 0:
+            return
+        loss = self._of(other.reason)
+        loss.damage |= other.damage
+        if loss.count == other.count:
+            loss.where = one_line(other.where, _WHERE_MAX)
 
     def shift(self, nanoseconds: int) -> None:
         """Move every known time, once the source's time base is known."""

@@ -286,6 +286,15 @@ def test_of_an_archive_cut_short_what_is_there_is_kept(tmp_path, mode):
         import_trace([file], tmp_path / "strict", strict=True)
 
 
+def test_the_first_of_damaged_events_is_told_with_its_byte(tmp_path):
+    text = json.dumps({"traceEvents": events(20)})
+    broken = text.replace('"ts": ', '"ts": ?', 15).replace('"ts": ?', '"ts": ', 12)
+    file = write(tmp_path / "a.json", broken.encode())
+    byte = broken.rindex("{", 0, broken.index("?"))
+    [warning] = import_trace([file], tmp_path / "out").warnings
+    assert warning.startswith(f"{file}: damaged event: left out (3 times), first at byte {byte} (")
+
+
 @pytest.mark.parametrize("rest", [0, 300, 512])
 def test_an_archive_cut_between_its_members_says_so(tmp_path, rest):
     """At the end of the first member, in the head of the second, and right behind that head."""

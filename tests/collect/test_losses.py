@@ -19,6 +19,23 @@ def test_reasons_that_quote_the_input_are_one_short_printable_line():
     assert (second.count, second.damage, first.damage) == (5, True, False)
 
 
+def test_a_fault_is_told_with_the_place_of_the_first():
+    losses, others = Losses("test"), Losses("half")
+    losses.fault("damaged event: left out", where="byte 12 (no \n number)")
+    losses.fault("row of another width: left out", 2, where="row 7")
+    losses.fault("the file ends early: cut at byte 99", where="byte 99")
+    others.fault("row of another width: left out", where="row 3")
+    others.fault("name of no text: unknown", where="event 'a'")
+    for loss in others:
+        losses.add(loss)
+    assert [loss.told for loss in losses] == [
+        r"damaged event: left out, at byte 12 (no \n number)",
+        "row of another width: left out (3 times), first at row 7",
+        "the file ends early: cut at byte 99",
+        "name of no text: unknown, at event 'a'",
+    ]
+
+
 def test_only_so_many_reasons_are_told_apart():
     losses = Losses("test")
     for number in range(1000):
