@@ -3,6 +3,7 @@
 A tool is asked about what `docs/pictured` has for its page, else about the traces that ship with pasta: the first
 that has what it needs, or both where it compares runs. Needs Chromium and Pillow, and the tests' helpers; what is
 recorded for the pictures of `samples`, `source` and `threads` needs root, gcc, chrt, perf and bpftrace as well.
+`docs/pictured/findings.json` keeps what the pictures say.
 """
 
 from __future__ import annotations
@@ -14,37 +15,14 @@ from pathlib import Path
 
 from PIL import Image, ImageChops
 
-import pasta
-from docs.pictured import SUBJECTS, report_of
-from pasta.errors import PastaError
+from docs.pictured.findings import PAGES, keep, pictured
 from pasta.tools.html import render_page
 from pasta.tools.report import Report, TablePart
-from pasta.tools.shipped import shipped_tools
 
 FOLDER = Path(__file__).parent / "images" / "tools"
-TRACES = ("gpt_h100", "gpt_cpu")
 WIDTH, HEIGHT, MORE_FOR_A_CHART = 1200, 1000, 300
 COLOURS = 64
 MARGIN = 24
-COMPARED = {
-    "flame_diff": {"weight": "allocated", "cut": "^symbol:(python3 train_small_gpt|gpt_cpu)"},
-}
-"""Tools that compare the two traces, with their parameters: here without the frames of the runs, which differ in name."""
-
-
-def of_shipped(tool: str) -> Report | None:
-    """Return what a tool says of the first trace that it has most to say of; `None`: of none."""
-    if tool in COMPARED:
-        runs = dict(zip(("before", "after"), TRACES, strict=True))
-        return pasta.run(tool, runs=runs, **COMPARED[tool])
-    for trace in TRACES:
-        try:
-            report = pasta.run(tool, trace=trace)
-        except PastaError:
-            continue
-        if 2 * sum(part.rows.height > 0 for part in report.parts) > len(report.parts):
-            return report
-    return None
 
 
 def take(report: Report, picture: Path) -> None:
@@ -76,13 +54,14 @@ def main(pages: list[str]) -> None:
     """Take the pictures of some pages."""
     for page in pages:
         with tempfile.TemporaryDirectory() as folder:
-            report = report_of(page, Path(folder)) if page in SUBJECTS else of_shipped(page)
+            report = pictured(page, Path(folder))
         if report is None:
             print(f"{page}: says too little of the shipped traces")
             continue
         take(report, FOLDER / f"{page}.png")
+        keep(page, report)
         print(page)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or sorted({tool.split("/")[0] for tool in shipped_tools()}))
+    main(sys.argv[1:] or PAGES)
