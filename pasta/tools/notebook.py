@@ -17,7 +17,7 @@ def render_html(report: Report) -> str:
         rows = [[heading(name), human(value, name)] for name, value in report.facts.items()]
         lines.append(_table(["fact", "value"], rows))
     for part in report.parts:
-        if isinstance(part, TablePart):
+        if isinstance(part, TablePart) and part.limit:
             columns = part.shown.columns
             cells = [
                 [human(value, name) for name, value in zip(columns, row, strict=True)]

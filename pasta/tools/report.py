@@ -26,7 +26,7 @@ _NAMES = {"trace", "run", "whose"}
 
 @dataclass(frozen=True)
 class TablePart:
-    """A table of the report; people see `columns` and `limit` rows of it, programs all."""
+    """A table of the report; people see `columns` and `limit` rows of it, which may be none, programs all."""
 
     name: str
     title: str

@@ -6,6 +6,7 @@ from rich.console import Console
 
 import pasta
 from pasta.tools.many_ranks import one_of_alike
+from pasta.tools.notebook import render_html
 from pasta.tools.text import print_report
 
 
@@ -60,6 +61,7 @@ def test_of_many_ranks_sums_are_told_and_those_that_are_unlike_most(make_trace, 
     shown = capsys.readouterr().out
     assert shown.count("\n") < 60
     assert "599 rows, all with --format json" in shown
+    assert "<h4>Rows by table and rank" not in render_html(report)
 
 
 def test_rows_of_few_ranks_are_told_of_each(make_trace):
