@@ -251,40 +251,6 @@ def test_bytes_have_ticks_at_powers_of_two_and_bars_say_what_they_are(tmp_path: 
 
 
 @needs_browser
-def test_ticks_of_bytes_stay_round_where_points_are_zoomed_in(tmp_path: Path) -> None:
-    """Bars are zoomed across, so that their bytes are all there still."""
-    rows = pl.DataFrame(
-        {
-            "name": [f"kernel {n}" for n in range(66)],
-            "size_bytes": [n << 20 for n in range(66)],
-            "dur": range(66),
-        }
-    )
-    points = ChartPart("scatter", "Points", rows, {"x": "size_bytes", "y": "dur"})
-    bars = ChartPart("bar", "Bars", rows, {"x": "name", "y": "size_bytes"}, 100)
-    script = """
-      const ticks = ({ chart }, from, to) => {
-        chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: from, endValue: to });
-        return chart.getModel().getComponent("xAxis").axis.getViewLabels().map((tick) => tick.formattedLabel);
-      };
-      const [points, bars] = drawn;
-      result.all = ticks(points, 0, 80 * 2 ** 20);
-      result.within = ticks(points, 20_000_000, 40_000_000);
-      result.close = ticks(points, 2 ** 24 + 100, 2 ** 24 + 40_000);
-      result.bytes = ticks(points, 2 ** 24 + 0.5, 2 ** 24 + 2);
-      result.lines = points.chart.getOption().xAxis[0].splitLine.customValues;
-      result.bars = ticks(bars, 0, 5);
-    """
-    result = in_browser(render_page([report(points, bars)]), script, tmp_path)
-    whole = ["0 B", "16.00 MiB", "32.00 MiB", "48.00 MiB", "64.00 MiB", "80.00 MiB"]
-    assert result["all"] == result["bars"] == whole
-    assert result["within"] == ["20.00 MiB", "24.00 MiB", "28.00 MiB", "32.00 MiB", "36.00 MiB"]
-    assert result["close"] == ["16392.00 KiB", "16400.00 KiB", "16408.00 KiB", "16416.00 KiB"]
-    assert result["bytes"] == ["16,777,217 B", "16,777,218 B"]
-    assert result["lines"] == [16_777_217, 16_777_218]
-
-
-@needs_browser
 def test_a_heat_map_keeps_the_place_of_numbers_that_are_not_there(tmp_path: Path) -> None:
     rows = pl.DataFrame({"word": [0, 4], "address": [0x1000, 0x9000], "accesses": [3, 5]})
     part = ChartPart("heatmap", "Map", rows, {"x": "word", "y": "address", "value": "accesses"})
@@ -363,6 +329,40 @@ def test_parallel_lines_are_as_strong_as_what_they_stand_for(tmp_path: Path) -> 
     ]
     assert result["first"] == [1, 0.001, 0.9]
     assert result["widths"] == sorted(set(result["widths"]))
+
+
+@needs_browser
+def test_ticks_of_bytes_stay_round_where_points_are_zoomed_in(tmp_path: Path) -> None:
+    """Bars are zoomed across, so that their bytes are all there still."""
+    rows = pl.DataFrame(
+        {
+            "name": [f"kernel {n}" for n in range(66)],
+            "size_bytes": [n << 20 for n in range(66)],
+            "dur": range(66),
+        }
+    )
+    points = ChartPart("scatter", "Points", rows, {"x": "size_bytes", "y": "dur"})
+    bars = ChartPart("bar", "Bars", rows, {"x": "name", "y": "size_bytes"}, 100)
+    script = """
+      const ticks = ({ chart }, from, to) => {
+        chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: from, endValue: to });
+        return chart.getModel().getComponent("xAxis").axis.getViewLabels().map((tick) => tick.formattedLabel);
+      };
+      const [points, bars] = drawn;
+      result.all = ticks(points, 0, 80 * 2 ** 20);
+      result.within = ticks(points, 20_000_000, 40_000_000);
+      result.close = ticks(points, 2 ** 24 + 100, 2 ** 24 + 40_000);
+      result.bytes = ticks(points, 2 ** 24 + 0.5, 2 ** 24 + 2);
+      result.lines = points.chart.getOption().xAxis[0].splitLine.customValues;
+      result.bars = ticks(bars, 0, 5);
+    """
+    result = in_browser(render_page([report(points, bars)]), script, tmp_path)
+    whole = ["0 B", "16.00 MiB", "32.00 MiB", "48.00 MiB", "64.00 MiB", "80.00 MiB"]
+    assert result["all"] == result["bars"] == whole
+    assert result["within"] == ["20.00 MiB", "24.00 MiB", "28.00 MiB", "32.00 MiB", "36.00 MiB"]
+    assert result["close"] == ["16392.00 KiB", "16400.00 KiB", "16408.00 KiB", "16416.00 KiB"]
+    assert result["bytes"] == ["16,777,217 B", "16,777,218 B"]
+    assert result["lines"] == [16_777_217, 16_777_218]
 
 
 @needs_browser
