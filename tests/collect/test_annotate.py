@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import pasta
@@ -67,7 +69,7 @@ def test_generators_and_coroutines_are_refused():
     async def asynchronous_generator():
         yield 1
 
-    for function in (generator, coroutine, asynchronous_generator):
+    for function in (generator, coroutine, asynchronous_generator, partial(coroutine)):
         with pytest.raises(TypeError, match="use 'with annotate"):
             annotate("late")(function)
 

@@ -81,8 +81,9 @@ class annotate:  # noqa: N801 - used as a verb; a function around it would doubl
             TypeError: a call of `function` returns before its body has run.
         """
         if any(kind(function) for kind in _RETURN_EARLY):
+            told = getattr(function, "__name__", function)
             raise TypeError(
-                f"annotate({self.name!r}): {function.__name__} is a generator or coroutine;"
+                f"annotate({self.name!r}): {told} is a generator or coroutine;"
                 " use 'with annotate(...)' inside it"
             )
 

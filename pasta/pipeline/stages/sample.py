@@ -8,7 +8,7 @@ from pasta.errors import ConfigError
 from pasta.pipeline.columns import check_columns
 from pasta.pipeline.stage import stage
 
-_SCALE = 1 << 24
+_HASHES = 1 << 64
 _SHIFTS = (30, 27, 31)
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
@@ -24,20 +24,20 @@ def sample(rows: pl.LazyFrame, *, by: str, rate: float) -> pl.LazyFrame:
     Args:
         rows: any rows.
         by: a column of integers, as the number of a granule; null is left out.
-        rate: from 2^-24, in steps of which it counts, up to 1, which keeps all.
+        rate: from 2^-64 up to 1, which keeps all.
 
     Raises:
-        ConfigError: `by` is absent or holds no integers, or `rate` is not 2^-24 to 1.
+        ConfigError: `by` is absent or holds no integers, or `rate` is not 2^-64 to 1.
 
     YAML: `some: {use: sample, from: sectors, by: sector, rate: 0.01}`
     """
     check_columns(rows, [by], "by")
     if not rows.collect_schema()[by].is_integer():
         raise ConfigError("by", f"column '{by}' holds no integers")
-    if not 1 / _SCALE <= rate <= 1:
-        raise ConfigError("rate", f"must be at least 2^-24 (6e-8) and at most 1, got {rate}")
+    if not 1 / _HASHES <= rate <= 1:
+        raise ConfigError("rate", f"must be at least 2^-64 (5.4e-20) and at most 1, got {rate}")
     mixed = pl.col(by).cast(pl.UInt64, strict=False, wrap_numerical=True)
     for shift, factor in zip(_SHIFTS, (*_FACTORS, None), strict=True):
         mixed = mixed ^ (mixed // (1 << shift))
         mixed = mixed if factor is None else mixed * pl.lit(factor, pl.UInt64)
-    return rows.filter(mixed // (1 << 40) < round(rate * _SCALE))
+    return rows.filter(mixed <= pl.lit(int(rate * _HASHES) - 1, pl.UInt64))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import polars as pl
 import pytest
 
@@ -19,12 +21,12 @@ def hashed(value):
     return value ^ (value >> 31)
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.3, 0.01, 2**-24])
+@pytest.mark.parametrize("rate", [1, 1.0, 0.3, 0.01, 2**-24])
 @pytest.mark.parametrize("kind", [pl.Int64, pl.UInt64, pl.Int32])
 def test_rows_whose_value_hashes_below_the_rate(rate, kind):
     values = [*range(1000), *range(1_000_000, 1_002_000, 7), *([-1, -5] if kind != pl.UInt64 else [])]  # fmt: skip
     rows = pl.LazyFrame({"sector": pl.Series(values, dtype=kind)})
-    expected = [v for v in values if hashed(v) >> 40 < round(rate * (1 << 24))]
+    expected = [v for v in values if hashed(v) < Fraction(rate) * (1 << 64)]
     assert sample(rows, by="sector", rate=rate).collect()["sector"].to_list() == expected
 
 
@@ -33,6 +35,14 @@ def test_the_share_is_about_the_rate_on_any_stride():
         rows = pl.LazyFrame({"sector": pl.int_range(0, 100_000 * stride, stride, eager=True)})
         kept = sample(rows, by="sector", rate=0.1).collect().height
         assert abs(kept - 10_000) < 5 * (100_000 * 0.1 * 0.9) ** 0.5
+
+
+def test_a_rate_is_kept_to_the_hash():
+    """Of a rate that were rounded, as to steps of 2^-24, stages that divide by it would know nothing."""
+    rows = pl.LazyFrame({"sector": [7, 8]})
+    lower, higher = sorted(hashed(value) / (1 << 64) for value in (7, 8))
+    for rate, kept in ((lower * (1 - 1e-9), 0), (lower * (1 + 1e-9), 1), (higher * (1 + 1e-9), 2)):
+        assert sample(rows, by="sector", rate=rate).collect().height == kept
 
 
 def test_null_is_left_out():
@@ -44,7 +54,7 @@ def test_null_is_left_out():
     ("by", "rate", "path"),
     [
         ("sector", 0.0, "rate"),
-        ("sector", 2**-25, "rate"),
+        ("sector", 2**-65, "rate"),
         ("sector", 1.5, "rate"),
         ("name", 0.5, "by"),
         ("x", 0.5, "by"),
