@@ -51,7 +51,7 @@ def human(value: Any, column: str, kind: str | None = None) -> str:
     if kind in _RATES:
         return _scaled(value, [(size, f"{prefix}{kind}") for size, prefix in _THOUSANDS], kind)
     if kind == "%":
-        return f"{100 * value:.1f} %"
+        return _percent(100 * value)
     if kind == "address":
         return hex(value)
     if isinstance(value, int):
@@ -146,6 +146,11 @@ def fill_template(
     if row.get("device") == NO_DEVICE:
         template = template.replace("device {device}", "the host or an unknown device")
     return _FIELD.sub(value, template)
+
+
+def _percent(value: float) -> str:
+    """Return one digit after the point, or two that count where that would turn little into nothing."""
+    return f"{value:.2g} %" if value and abs(value) < 0.05 else f"{value:.1f} %"
 
 
 def _scaled(value: float, units: Sequence[tuple[int, str]], base: str) -> str:

@@ -24,7 +24,7 @@ HOSTILE = (
 VALUES = {
     "dur": [0, 7, 999, 1000, 1_234_567, 59_999_999_999, 3_600_000_000_000, None],
     "bytes": [0, 1023, 1024, 1536, 5 << 30, 1 << 45, 12345, None],
-    "share": [0.0, 0.12345, 1.0, 0.99951, 0.5, 0.0004, 0.25, None],
+    "share": [0.0, 0.12345, 1.0, 0.99951, 0.00024571, 0.0004, 3e-9, None],
     "address": [0, 4096, 0x7F1234567890, (1 << 64) - 1, 16, 255, 1 << 53, None],
     "stream_id": [0, 7, 1234, 99999, 1 << 60, 5, 6, None],
     "ratio": [0.5, 1234.5678, 0.012345, 98765.4321, 3.0, 1e-3, 12.3456, None],
@@ -257,10 +257,33 @@ def test_a_heat_map_keeps_the_place_of_numbers_that_are_not_there(tmp_path: Path
     script = """
       result.names = [option.xAxis.data, option.yAxis.data];
       result.places = option.series[0].data.map((cell) => cell.value.slice(0, 2));
+      result.apart = [option.xAxis, option.yAxis].every((axis) => axis.axisLabel.hideOverlap);
     """
     result = option_of(part, script, tmp_path)
+    assert result["apart"]
     assert result["names"] == [["0", "1", "2", "3", "4"], ["0x1000", "0x9000"]]
     assert result["places"] == [[0, 0], [4, 1]]
+
+
+@needs_browser
+def test_names_of_axes_say_since_when_and_have_room_below_a_short_legend(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"since_ns": [0, 5], "live_bytes": [1, 2], "what": ["a" * 60, "b"]})
+    part = ChartPart("line", "Lines", rows, {"x": "since_ns", "y": "live_bytes", "series": "what"})
+    script = """
+      result.name = option.xAxis.name;
+      result.legend = option.legend.formatter(option.series[0].name).length;
+      result.room = option.grid.top;
+    """
+    result = option_of(part, script, tmp_path)
+    assert result == {"name": "time since the first", "legend": 39, "room": 52, "problems": []}
+
+
+@needs_browser
+def test_a_single_bar_does_not_fill_its_chart(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"kind": ["a"], "live_bytes": [7]})
+    part = ChartPart("bar", "Bar", rows, {"x": "kind", "y": "live_bytes"})
+    result = option_of(part, "result.widest = option.series[0].barMaxWidth;", tmp_path)
+    assert result["widest"] == 32
 
 
 @needs_browser

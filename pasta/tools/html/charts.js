@@ -2,16 +2,22 @@
 // Charts of the kinds in pasta/pipeline/charts.py, drawn by ECharts; flame.js draws flame graphs.
 
 const MOST_BARS = 40;
+const WIDEST_BAR = 32;
 // What stands above an axis at the left begins there: in its middle, a long name would be cut off.
 const FROM_THE_AXIS = { align: "left" };
 
 function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
   const { numbers, unit, since } = axisNumbers(column);
-  const name = since === null ? column.heading : `${column.name === "ts" ? "time" : column.heading} since the first`;
+  const name = since === null ? nameOf(column) : `${column.name === "ts" ? "time" : column.heading} since the first`;
   const label = { formatter: (value) => human(value, { kind: "number", unit }) };
   const axis = { type: "value", name, nameLocation: "middle", nameGap: 34, axisLabel: label, scale: true, ...extra };
   return { column, numbers, unit, axis: unit === "bytes" && axis.type === "value" ? { ...axis, ...bytesScale(numbers, axis.scale) } : axis };
+}
+
+// Returns what a column is called along an axis: "since" alone would not say since when.
+function nameOf(column) {
+  return column.name === "since_ns" ? "time since the first" : column.heading;
 }
 
 const MOST_TICKS = 8;
@@ -76,13 +82,14 @@ function seriesOf(part) {
 }
 
 function common(part, series) {
+  const several = series.length > 1;
   return {
     backgroundColor: "transparent",
     animation: false,
     aria: { enabled: true, label: { description: part.title } },
-    grid: { left: 16, right: 40, top: 30, bottom: 56, containLabel: true },
+    grid: { left: 16, right: 40, top: several ? 52 : 30, bottom: 56, containLabel: true },
     tooltip: { confine: true, formatter: (item) => (item.value?.row === undefined && item.data?.row === undefined ? "" : tooltipOf(part, item.data.row)) },
-    legend: series.length > 1 ? { type: "scroll", top: 0 } : undefined,
+    legend: several ? { type: "scroll", top: 0, formatter: (name) => shortened(name, 40) } : undefined,
     toolbox: { right: 8, feature: { saveAsImage: { title: "save" } } },
     series,
   };
@@ -95,7 +102,7 @@ function zoom(...axes) {
 // Returns the axis that names bars or lanes, from the top on, below what they are.
 function lanesOf(part, role, names) {
   const name = part.columns[part.roles[role]].heading;
-  const axisLabel = { formatter: (label) => shortened(label, 40) };
+  const axisLabel = { hideOverlap: true, formatter: (label) => shortened(label, 40) };
   return { type: "category", data: names, inverse: true, name, nameLocation: "start", nameGap: 10, nameTextStyle: FROM_THE_AXIS, axisLabel };
 }
 
@@ -103,7 +110,7 @@ function barChart(part) {
   const y = axisOf(part, "y", { scale: false });
   const x = categoriesOf(part.columns[part.roles.x]);
   const series = seriesOf(part).map(({ name, rows }) => ({
-    type: "bar", name, data: rows.map((row) => ({ value: [y.numbers[row], x.places[row]], row })),
+    type: "bar", name, barMaxWidth: WIDEST_BAR, data: rows.map((row) => ({ value: [y.numbers[row], x.places[row]], row })),
   }));
   const dataZoom = x.names.length > MOST_BARS ? zoom("yAxisIndex") : [];
   return { ...common(part, series), xAxis: y.axis, yAxis: lanesOf(part, "x", x.names), dataZoom };
@@ -163,12 +170,12 @@ function heatmapChart(part) {
   const data = [...sums].map(([key, { sum, row }]) => ({ value: [...key.split(" ").map(Number), Math.log10(sum)], row }));
   const logs = data.map((cell) => cell.value[2]);
   const [low, high] = logs.reduce(([a, b], log) => [Math.min(a, log), Math.max(b, log)], [Infinity, -Infinity]);
-  const heading = (role) => part.columns[part.roles[role]].heading;
+  const axis = (role, names) => ({ type: "category", data: names, name: nameOf(part.columns[part.roles[role]]), axisLabel: { hideOverlap: true } });
   return {
     ...common(part, [{ type: "heatmap", data, progressive: 5000 }]),
     grid: { left: 16, right: 110, top: 36, bottom: 48, containLabel: true },
-    xAxis: { type: "category", data: xs.names, name: heading("x"), nameLocation: "middle", nameGap: 30 },
-    yAxis: { type: "category", data: ys.names, name: heading("y"), nameTextStyle: FROM_THE_AXIS },
+    xAxis: { ...axis("x", xs.names), nameLocation: "middle", nameGap: 30 },
+    yAxis: { ...axis("y", ys.names), nameTextStyle: FROM_THE_AXIS },
     visualMap: {
       min: low, max: high === low ? low + 1 : high, calculable: true, right: 0, top: "middle", precision: 2,
       inRange: { color: ["#e4eef9", "#7fb2e5", "#f2b134", "#c8321f"] },

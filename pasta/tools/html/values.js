@@ -22,12 +22,16 @@ function fixed(value, digits) {
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-function significant(value, isFloat) {
+function significant(value, isFloat, digits = 4) {
   if (!isFloat) return value.toLocaleString("en-US");
   if (Math.abs(value) >= 10000) return fixed(value, 0);
-  const rounded = Number(value.toPrecision(4));
+  const rounded = Number(value.toPrecision(digits));
   const small = rounded !== 0 && Math.abs(rounded) < 1e-4;
   return small ? rounded.toExponential().replace(/e-(\d)$/, "e-0$1") : rounded.toLocaleString("en-US", { maximumFractionDigits: 9 });
+}
+
+function percent(value) {
+  return value !== 0 && Math.abs(value) < 0.05 ? `${significant(value, true, 2)} %` : `${value.toFixed(1)} %`;
 }
 
 // Returns a cell of a column as a person reads it; `kind` is number, whole (digits as text) or text.
@@ -39,7 +43,7 @@ function human(value, column) {
   if (unit === "address") return `0x${BigInt(value).toString(16)}`;
   if (unit === "id") return String(value);
   if (column.kind === "whole") return BigInt(value).toLocaleString("en-US");
-  if (unit === "%") return `${(100 * value).toFixed(1)} %`;
+  if (unit === "%") return percent(100 * value);
   return unit in SCALES ? scaled(value, unit) : significant(value, column.float);
 }
 
