@@ -18,6 +18,7 @@ from docs.pictured.recorded import (
 from docs.pictured.runs import (
     blocks_of_memory,
     hung_ranks,
+    memory_of_stages,
     miscounted,
     phases_of_a_cpu,
     training_memory,
@@ -64,6 +65,11 @@ def shipped(_: Path) -> dict[str, Tables | Path]:
     return {"gpt_h100": SHIPPED_TRACE}
 
 
+def both_shipped(_: Path) -> dict[str, Tables | Path]:
+    """Return the two traces that ship with pasta, of one program on a GPU and on a CPU."""
+    return {name: SHIPPED_TRACE.with_name(name) for name in ("gpt_h100", "gpt_cpu")}
+
+
 LATE = {(1, 5): 3 * MS}
 """On rank 1, in step 5: 3 ms."""
 
@@ -87,6 +93,7 @@ SUBJECTS = {
     "kernel_sequences": Subject(shipped),
     "load_balance": Subject(made(ranks_run, slow={3: 1.12}, more={5: 1})),
     "mem_trace": Subject(made(small_kernels)),
+    "memory_by_parallelism": Subject(made(memory_of_stages)),
     "memory_timeline_diff": Subject(
         lambda _: {"before": training_memory(), "after": training_memory(leaks=True)}
     ),
@@ -109,6 +116,7 @@ SUBJECTS = {
     "variability": Subject(made(varied_run, slow_rounds=(1, range(40, 60), 1.2), slow_launch=(0, 20, 3))),
     "variability_causes": Subject(made(varied_run, copies=(0, 0.2, 1.4))),
     "variability_outliers": Subject(made(varied_run, copies=(0, 0.02, 1.6))),
+    "working_set_table": Subject(both_shipped),
     "xsp": Subject(shipped, tool="xsp/a14"),
 }  # fmt: skip
 """Page -> what its picture is of."""

@@ -49,13 +49,13 @@ def blocks_of_memory(launches: int = 48) -> Tables:
     return {"memory": memory, "kernel": kernels, "touch": touches, "span": SPANS[-1:]}
 
 
-def training_memory(*, leaks: bool = False, count: int = 6) -> Tables:
-    """Return the memory of steps of 10 ms: activations come and go, and a leak keeps 24 MiB of each step."""
+def training_memory(*, leaks: bool = False, count: int = 6, layers: int = 6) -> Tables:
+    """Return the memory of steps of 10 ms: activations of layers come and go, and a leak keeps 24 MiB of each step."""
     slow = 100_000
     memory = life(1, None, 1, 96 * MIB)
     for step in range(count):
         begin, address = 100 * step, 100 * step + 100
-        for layer in range(6):
+        for layer in range(layers):
             memory += life(
                 begin + 13 + 4 * layer, begin + 68 - 4 * layer, address + layer, 16 * MIB
             )
@@ -66,6 +66,15 @@ def training_memory(*, leaks: bool = False, count: int = 6) -> Tables:
         name: [{**row, **{time: row[time] * slow for time in times if time in row}} for row in rows]
         for name, rows in (("memory", memory), ("span", steps(count)))
     }
+
+
+def memory_of_stages() -> Tables:
+    """Return the memory of a step of four stages of a pipeline: the earlier one is, the more activations it holds."""
+    rows: Tables = {"memory": [], "span": []}
+    for rank in range(4):
+        for name, own in training_memory(count=1, layers=6 - rank).items():
+            rows[name] += [{**row, "rank": rank} for row in own]
+    return rows
 
 
 def hung_ranks() -> Tables:

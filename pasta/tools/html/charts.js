@@ -5,6 +5,8 @@ const MOST_BARS = 40;
 const WIDEST_BAR = 32;
 // What stands above an axis at the left begins there: in its middle, a long name would be cut off.
 const FROM_THE_AXIS = { align: "left" };
+// ECharts takes lines to be as high as a Chinese sign is wide, which fonts without such signs make too little.
+const APART = { hideOverlap: true, showMinLabel: true, lineHeight: 13 };
 
 function axisOf(part, role, extra = {}) {
   const column = part.columns[part.roles[role]];
@@ -102,7 +104,7 @@ function zoom(...axes) {
 // Returns the axis that names bars or lanes, from the top on, below what they are.
 function lanesOf(part, role, names) {
   const name = part.columns[part.roles[role]].heading;
-  const axisLabel = { hideOverlap: true, formatter: (label) => shortened(label, 40) };
+  const axisLabel = { ...APART, formatter: (label) => shortened(label, 40) };
   return { type: "category", data: names, inverse: true, name, nameLocation: "start", nameGap: 10, nameTextStyle: FROM_THE_AXIS, axisLabel };
 }
 
@@ -170,7 +172,7 @@ function heatmapChart(part) {
   const data = [...sums].map(([key, { sum, row }]) => ({ value: [...key.split(" ").map(Number), Math.log10(sum)], row }));
   const logs = data.map((cell) => cell.value[2]);
   const [low, high] = logs.reduce(([a, b], log) => [Math.min(a, log), Math.max(b, log)], [Infinity, -Infinity]);
-  const axis = (role, names) => ({ type: "category", data: names, name: nameOf(part.columns[part.roles[role]]), axisLabel: { hideOverlap: true } });
+  const axis = (role, names) => ({ type: "category", data: names, name: nameOf(part.columns[part.roles[role]]), axisLabel: APART });
   return {
     ...common(part, [{ type: "heatmap", data, progressive: 5000 }]),
     grid: { left: 16, right: 110, top: 36, bottom: 48, containLabel: true },
@@ -223,11 +225,12 @@ function parallelAxes(part) {
     const known = axis.numbers.filter((number) => number !== null);
     [axis.low, axis.high] = known.reduce(([low, high], number) => [Math.min(low, number), Math.max(high, number)], [Infinity, -Infinity]);
   }
+  const typeOf = ({ unit, low, high }) => (part.log && unit !== "%" && low > 0 && high / low >= LEAST_LOGARITHMIC ? "log" : "value");
   return axes.filter(({ low, high }) => low < high).map((axis, dim) => ({
     ...axis,
     shown: {
-      dim, scale: true, name: shortened(axis.column.heading, 24),
-      type: part.log && axis.unit !== "%" && axis.low > 0 && axis.high / axis.low >= LEAST_LOGARITHMIC ? "log" : "value",
+      dim, scale: true, name: shortened(axis.column.heading, 24), type: typeOf(axis),
+      ...(axis.unit === "bytes" && typeOf(axis) === "value" ? bytesScale(axis.numbers, true) : {}),
       axisLabel: { formatter: (value) => human(value, { kind: "number", unit: axis.unit }) },
     },
   }));
