@@ -1,4 +1,4 @@
-"""Every page of a tool shows a picture of it, and says how to read what is not of the shipped traces."""
+"""Every page of a tool shows a picture of it, and says what it is of and how to read it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ def test_every_picture_is_small_and_of_a_page():
     assert max(picture.stat().st_size for picture in pictures) < 100_000
 
 
-@pytest.mark.parametrize("page", SUBJECTS)
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_says_what_its_picture_is_of_and_how_to_read_it(page):
     told = page_of(page).partition(f"{page}.png)")[2].split("\n\n")
     assert told[1].startswith("**In the picture**: ")
     assert told[2].startswith("**How to read it**: ")
+    assert len(told[2].split()) > 30
 
 
 @pytest.mark.parametrize("page", REPEATED)
