@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pasta
+from pasta.tools.report import ChartPart
 from tests.conftest import write_trace
 from tests.tools.memory_run import allocate
 from tests.tools.warps import FEW
@@ -71,6 +72,16 @@ def test_a_chain_that_fuses():
     }
     assert report.findings[0] == "fusing k1 with the k2 right after it would save 1.95 KiB of reads and writes, in 1 pairs"  # fmt: skip
     assert "whole tensors" in report.findings[-1]
+
+
+def test_a_bar_is_all_that_follows_one_writer():
+    """k1 is read by k2 right after it, and, when it runs again, by k4."""
+    named = [kernel(1, "k1"), kernel(2, "k2"), kernel(3, "k1"), kernel(4, "k4")]
+    touches = [touch(launch, launch, written=SIZE) for launch in (1, 3)]
+    touches += [touch(launch + 1, launch, read=SIZE) for launch in (1, 3)]
+    report = run(touches, tensors(1, 3), kernels=named)
+    (bars,) = (part for part in report.parts if isinstance(part, ChartPart) and part.kind == "bar")
+    assert bars.rows.rows() == [("k1", 2 * SIZE)]
 
 
 def test_who_reads_later_needs_the_write():

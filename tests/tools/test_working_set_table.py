@@ -34,6 +34,11 @@ def test_facts_are_means_over_runs(runs):
     assert facts["ratio"] == 900 / 700
 
 
+def test_lines_of_runs_are_told_apart(runs):
+    parts = pasta.run("working_set_table", runs=runs).parts
+    assert [part.column("series") for part in parts if getattr(part, "kind", "") == "parallel"] == ["trace"]  # fmt: skip
+
+
 def test_findings(runs):
     report = pasta.run("working_set_table", runs=runs)
     assert report.findings[0].startswith("large has the largest working set, 1,000 B")
