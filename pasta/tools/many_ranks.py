@@ -16,6 +16,7 @@ FEW_RANKS = 8
 
 _NAMED = 8
 _NUMBER = re.compile(r"\d+")
+_UNKNOWN = "unknown"
 _RANK = ["trace", "rank"]
 
 
@@ -68,18 +69,16 @@ def _other_counts(rows: pl.DataFrame) -> pl.DataFrame:
     every = rows.select(_RANK).unique().join(tables, on="trace")
     known = every.join(own, on=[*_RANK, "table"], how="left", nulls_equal=True)
     count, usual = pl.col("rows").fill_null(0), pl.col("usual")
-    counted = known.select(*_RANK, "table", count).with_columns(
-        usual=pl.col("rows").median().over("trace", "table")
-    )
-    most = pl.format("most have {}", usual.round().cast(pl.Int64))
+    median = pl.col("rows").quantile(0.5, "higher").cast(pl.Int64)
+    counted = known.select(*_RANK, "table", count).with_columns(usual=median.over("trace", "table"))
     how = (
         pl.when(usual == 0)
         .then(pl.lit("rows, of which most have none"))
         .when(pl.col("rows") == 0)
-        .then(pl.format("no row, where {}", most))
-        .when(pl.col("rows") < usual / 2)
-        .then(pl.format("under half of the usual rows: {}", most))
-        .otherwise(pl.format("over twice the usual rows: {}", most))
+        .then(pl.format("no row, where the median is {}", usual))
+        .when(pl.col("rows") * 2 < usual)
+        .then(pl.format("under half of the median of {} rows", usual))
+        .otherwise(pl.format("over twice the median of {} rows", usual))
     )
     unlike = counted.filter((pl.col("rows") * 2 < usual) | (pl.col("rows") > usual * 2))
     return unlike.sort("table", *_RANK).select(*_RANK, what=pl.format("{}: {}", "table", how))
@@ -116,7 +115,7 @@ _NOTHING = pl.DataFrame(schema={"trace": pl.String, "rank": pl.Int32, "what": pl
 
 def _by_what(found: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each thing that is unlike, with how many ranks it is so of, and which."""
-    which = pl.col("rank").sort().cast(pl.String).str.join(", ")
+    which = pl.col("rank").sort().cast(pl.String).fill_null(_UNKNOWN).str.join(", ")
     return (
         found.group_by("trace", "what", maintain_order=True)
         .agg(ranks=pl.len(), which=which)
@@ -125,7 +124,9 @@ def _by_what(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sentence(rows: pl.DataFrame, found: pl.DataFrame) -> str:
-    ranks = found.select(_RANK).unique().sort(_RANK)["rank"].to_list()
-    named = ", ".join(map(str, ranks[:_NAMED])) + (", ..." if len(ranks) > _NAMED else "")
+    rank = pl.col("rank").cast(pl.String).fill_null(_UNKNOWN)
+    name = rank if rows["trace"].n_unique() == 1 else pl.format("{} of {}", rank, "trace")
+    ranks = found.select(_RANK).unique().sort(_RANK).select(name).to_series().to_list()
+    named = ", ".join(ranks[:_NAMED]) + (", ..." if len(ranks) > _NAMED else "")
     number = of(len(ranks), rows.select(_RANK).n_unique(), "ranks")
     return f"{number} lose other things than most, or have far fewer or more rows, see below: rank {named}"

@@ -50,8 +50,8 @@ def test_of_many_ranks_sums_are_told_and_those_that_are_unlike_most(make_trace, 
     assert sums == [("kernel", 299, 602, 2, 6), ("loss", 300, 302, 1, 2)]
     assert report.tables["unlike"].select("what", "ranks", "which").rows() == [
         ("lost or doubtful: cut at byte 2", 2, "2, 5"),
-        ("kernel: no row, where most have 2", 1, "3"),
-        ("kernel: over twice the usual rows: most have 2", 1, "5"),
+        ("kernel: no row, where the median is 2", 1, "3"),
+        ("kernel: over twice the median of 2 rows", 1, "5"),
     ]
     said = next(each for each in report.findings if "below: rank" in each)
     assert said.startswith("3 of 300 ranks (1.0 %) lose other things than most")
@@ -67,6 +67,39 @@ def test_of_many_ranks_sums_are_told_and_those_that_are_unlike_most(make_trace, 
 def test_rows_of_few_ranks_are_told_of_each(make_trace):
     report = pasta.run("summary", trace=many_ranks(make_trace, 8))
     assert list(report.tables) == ["tables"]
+
+
+def test_of_many_ranks_one_that_nobody_knows_is_named_too(make_trace):
+    """And nothing is said of most ranks that is so of half of them."""
+    kernels = [
+        {"rank": rank, "ts": at, "dur": 1, "name": "k"}
+        for rank in (None, *range(9))
+        for at in range(50 if rank is None else 2)
+    ]
+    calls = [{"rank": rank, "ts": 1, "dur": 1} for rank in range(5)]
+    report = pasta.run("summary", trace=make_trace(kernel=kernels, call=calls))
+    assert report.tables["unlike"].select("what", "which").rows() == [
+        ("call: no row, where the median is 1", "unknown, 5, 6, 7, 8"),
+        ("kernel: over twice the median of 2 rows", "unknown"),
+    ]
+    said = next(each for each in report.findings if "below: rank" in each)
+    assert said.endswith("rank unknown, 5, 6, 7, 8")
+
+
+def test_ranks_of_several_traces_are_named_with_theirs(make_trace):
+    runs = {
+        name: make_trace(
+            name,
+            kernel=[
+                {"rank": rank, "ts": at, "dur": 1, "name": "k"}
+                for rank in range(5)
+                for at in range(9 if rank == other else 2)
+            ],
+        )
+        for name, other in {"before": 3, "after": 4}.items()
+    }
+    said = next(each for each in pasta.run("summary", runs=runs).findings if "below: rank" in each)
+    assert said.endswith("rank 4 of after, 3 of before")
 
 
 def test_ranks_that_are_all_alike_are_said_to_be(make_trace):
