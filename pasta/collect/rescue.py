@@ -35,6 +35,8 @@ _LOST = "pasta was killed while it wrote the trace: what was not written yet"
 _ALL_OF = ", and all that {} saw"
 _FIRST_PART = "part-000000"
 _PACKAGE = Path(__file__).parents[1]
+_BEGUN_MANIFEST = f".{MANIFEST}"
+"""What a manifest had as its name while it was written, before it was one of `UNFINISHED`: older traces may hold it."""
 
 
 def rescuer(trace: Path, place: Place) -> list[str]:
@@ -88,6 +90,7 @@ def _rescue_shares(trace: Trace, size: int, rank: int | None, *, gone: bool) -> 
         _complete(folder, of, trace.info)
         finish_share(trace.path, of, size, ended=ENDED)
     if rank is None:
+        _remove_hidden(trace.path)
         complete_of_shares(trace.path, size)
 
 
@@ -183,7 +186,7 @@ def _made_parts(folder: Path) -> bool:
 
 def _remove_hidden(folder: Path) -> None:
     """Remove files that were being written, and folders in which companions worked."""
-    own = [UNFINISHED, *(f".{companion}-*" for companion in COMPANIONS)]
+    own = [UNFINISHED, _BEGUN_MANIFEST, *(f".{companion}-*" for companion in COMPANIONS)]
     tables = [each for each in _folders(folder) if each.name in TABLES]
     hidden = [each for pattern in own for each in folder.glob(pattern)]
     for each in [*hidden, *(file for table in tables for file in table.glob(".*"))]:

@@ -148,6 +148,7 @@ def test_what_a_writer_had_begun_goes_and_files_of_users_stay(tmp_path):
         begun = folder / f".pasta-{16 * '7'}"
         assert fnmatch(begun.name, UNFINISHED)
         begun.write_text("{")
+    (path / f".{MANIFEST}").write_text("{")
     (path / ".pasta-notes").write_text("kept")
     rescue(path, gone=True)
     assert [each.name for each in path.rglob(".*")] == [".pasta-notes"]
@@ -207,7 +208,10 @@ def test_a_trace_of_which_some_launchers_never_began_can_be_completed(tmp_path):
     path = tmp_path / "t"
     share_of_one_that_is_gone(path, 0, 3, finished=True)
     share_of_one_that_is_gone(path, 2, 3, finished=False)
+    for folder in (path, path / "rank-00002"):
+        (folder / f".pasta-{16 * '7'}").write_text("{")
     info = rescue(path).info
+    assert not list(path.rglob(".*"))
     assert info["state"] == "complete"
     assert info["ranks"] == [0, 2]
     assert info["ended"].endswith("while it wrote the trace; 1 of 3 ranks left nothing")
