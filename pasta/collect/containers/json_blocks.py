@@ -162,9 +162,9 @@ class ArrayBlocks(JsonStream):
                 if last + 1 == len(ends):
                     return found, block[starts[first] :], False
             if problem:
-                place = self._offset + starts[first]
+                place = self._place(block, starts[first])
                 self._losses.fault(
-                    f"damaged {elements.what}: left out", where=f"byte {place} ({problem})"
+                    f"damaged {elements.what}: left out", where=f"{place} ({problem})"
                 )
                 last = first
                 if self._ended and first + 1 == len(starts):
@@ -173,6 +173,12 @@ class ArrayBlocks(JsonStream):
                         return found, block[end.end() :], True
             first = last = last + 1
         return found, b"", False
+
+    def _place(self, block: bytes, at: int) -> str:
+        """Return where byte `at` of a block lies in the file; in one that was repaired bytes have moved."""
+        if self._buffer.startswith(block):
+            return f"byte {self._offset + at}"
+        return f"byte {self._offset} or later"
 
     def _decode_piece(self, elements: Elements[E], piece: bytes) -> tuple[list[E], bytes, str]:
         """Decode one object, repaired if need be.

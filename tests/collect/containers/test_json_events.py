@@ -189,6 +189,17 @@ def test_strict_names_the_byte_of_a_damaged_event():
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("number", ["nan", "-Infinity"])
+def test_the_byte_of_a_damaged_event_is_not_told_where_repairs_moved_it(number):
+    """What stands for infinities is shorter or longer than they are."""
+    text = trace(3).replace('{"n": 0}', f'{{"n": {number}}}').replace('{"n": 1}', '{"n": }')
+    losses = Losses("file")
+    list(EventReader(iter([text.encode()]), decode, losses))
+    [damaged] = [loss.where for loss in losses if loss.reason.startswith("damaged")]
+    first = text.index(EVENT[:13])
+    assert damaged.startswith(f"byte {first} or later (")
+
+
 @pytest.mark.parametrize("text", ["hello", "name: x\n", "<xml/>", "\x00\x01"])
 def test_what_is_no_json_is_refused(text):
     with pytest.raises(InputError, match="file: not JSON"):
