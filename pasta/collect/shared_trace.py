@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,6 +22,10 @@ from pasta.trace import MANIFEST, RANK_FOLDER, RANK_GLOB
 from pasta.trace_state import COMPLETE, PART, RECORDER, this_process
 from pasta.trace_writer import beginning, new_manifest
 from pasta.whole_file import UNFINISHED, write_json
+
+_PATIENCE = 5.0
+"""Seconds to wait for who has begun a manifest to write it."""
+_BETWEEN = 0.01
 
 
 class SharedTrace:
@@ -67,7 +72,7 @@ class SharedTrace:
 
     def _check_manifest(self) -> None:
         try:
-            known = json.loads((self.path / MANIFEST).read_bytes())["run_id"]
+            known = json.loads(_written(self.path / MANIFEST))["run_id"]
         except (OSError, ValueError, KeyError, TypeError):
             known = None
         if known != self._run_id:
@@ -95,6 +100,14 @@ def complete_of_shares(path: Path, world_size: int) -> None:
     if failures := [part["failure"] for part in parts if "failure" in part]:
         told["failure"] = "; ".join(failures)
     write_json(path / MANIFEST, {**manifest, **told, "state": COMPLETE})
+
+
+def _written(path: Path) -> bytes:
+    """Return what a file holds; where the file system knows no links, it is empty before it is whole."""
+    until = time.monotonic() + _PATIENCE
+    while not (content := path.read_bytes()) and time.monotonic() < until:
+        time.sleep(_BETWEEN)
+    return content
 
 
 def _belongs(name: str) -> bool:

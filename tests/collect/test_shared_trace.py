@@ -62,6 +62,19 @@ def test_another_run_is_refused_and_harms_nothing(tmp_path):
     assert sorted(file.name for file in (tmp_path / "t").iterdir()) == ["rank-00000", "trace.json"]
 
 
+def test_a_manifest_that_another_launcher_has_begun_is_waited_for(tmp_path, monkeypatch):
+    """Where the file system knows no links, it has its name before it is whole."""
+    path = tmp_path / "t"
+    share(path, 0)
+    whole = Trace.open(path).info
+    (path / "trace.json").write_bytes(b"")
+    monkeypatch.setattr(
+        shared_trace.time, "sleep", lambda _: write_json(path / "trace.json", whole)
+    )
+    share(path, 1)
+    assert Trace.open(path).info["run_id"] == "run"
+
+
 def test_a_rank_that_is_there_is_refused(tmp_path):
     share(tmp_path / "t", 0)
     with pytest.raises(TraceError, match="rank 0 is there already; choose another -o"):
@@ -82,7 +95,8 @@ def test_a_rank_that_could_not_begin_can_begin_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", json.dumps({"state": "complete"})])
-def test_a_folder_of_something_else_is_refused(tmp_path, content):
+def test_a_folder_of_something_else_is_refused(tmp_path, content, monkeypatch):
+    monkeypatch.setattr(shared_trace, "_PATIENCE", 0)
     (tmp_path / "trace.json").write_text(content)
     with pytest.raises(TraceError, match="another run"):
         share(tmp_path, 0)
