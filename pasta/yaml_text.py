@@ -1,4 +1,4 @@
-"""YAML as pasta reads it: safe, no key twice, and `true` and `false` the only truth values."""
+"""YAML as pasta reads it: safe, no key twice, `true` and `false` the only truth values, and `1e-8` a number."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_document(path: Path, parse: Callable[[Any], Meaning]) -> Meaning:
 
 
 def read_yaml(text: str) -> Any:
-    """Return the document in `text`; only `true` and `false` are truth values, as in YAML 1.2.
+    """Return the document in `text`; truth values are those of YAML 1.2, as are numbers with an exponent.
 
     Raises:
         ConfigError: it is not YAML, or says what no value can be, as the month 99.
@@ -86,3 +86,6 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|false)$"), list("tf"))
+_WITH_EXPONENT = re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
+"""Numbers as `1e-8` and `1.5e3`, which YAML 1.2 knows and YAML 1.1 takes for text."""
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _WITH_EXPONENT, list("-+.0123456789"))

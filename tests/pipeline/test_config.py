@@ -93,6 +93,16 @@ def test_mistakes_are_named(replace, by, message):
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e-8", 1e-8), ("-3E+2", -300.0), ("+1e3", 1000.0), ("1.5e3", 1500.0), (".5e1", 5.0), ("1.e1", 10.0), ("e.e1", "e.e1"), ("1e", "1e"), ("e5", "e5"), ("yes", "yes"), ("true", True)],
+)  # fmt: skip
+def test_numbers_and_truth_values_are_those_of_yaml_1_2(text, value):
+    read = read_yaml(f"a: {text}")["a"]
+    assert read == value
+    assert type(read) is type(value)
+
+
 def test_not_a_mapping():
     with pytest.raises(ConfigError, match="the file: expected a mapping"):
         parse_config(["a"])
