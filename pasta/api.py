@@ -24,7 +24,7 @@ from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, check_wanted, lacking, run_graph, wanted_nodes
 from pasta.pipeline.sharing import SharedNodes, SharedRows
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.report import Report, TablePart, build_report
+from pasta.tools.report import Report, build_report
 from pasta.tools.report_check import check_report
 from pasta.tools.shipped import (
     SHIPPED_TRACE,
@@ -42,7 +42,6 @@ from pasta.whole_file import whole_file
 
 if TYPE_CHECKING:
     from pasta.exports.exporter import Exported
-    from pasta.trace_align import Aligned
     from pasta.trace_combine import Combined
     from pasta.trace_join import Joined
     from pasta.trace_sources import Packed
@@ -365,7 +364,7 @@ def import_files(
         PastaError: a file cannot be imported or, with `align`, a clock cannot be told.
     """
     from pasta.collect.importing import import_trace
-    from pasta.tools.many_ranks import one_of_alike
+    from pasta.tools.many_ranks import clocks, one_of_alike
 
     with naming_files(out):
         imported = import_trace(
@@ -381,7 +380,7 @@ def import_files(
     report.notes += one_of_alike(imported.warnings)
     if imported.aligned is not None:
         report.findings.insert(1, imported.aligned.sentence)
-        report.parts.append(_clocks(imported.aligned))
+        report.parts.append(clocks(imported.aligned.table))
     return report
 
 
@@ -398,6 +397,7 @@ def align(trace: TraceLike, out: str | Path) -> Report:
     Raises:
         TraceError: the clock of a rank cannot be told, or `out` holds something.
     """
+    from pasta.tools.many_ranks import clocks
     from pasta.trace_align import align_trace
 
     opened = _as_trace(trace)
@@ -410,13 +410,8 @@ def align(trace: TraceLike, out: str | Path) -> Report:
         engine="cpu",
         sources={opened.path.name: str(opened.path)},
         findings=[aligned.sentence],
-        parts=[_clocks(aligned)],
+        parts=[clocks(aligned.table)],
     )
-
-
-def _clocks(aligned: Aligned) -> TablePart:
-    title = "Clocks of ranks against that of the first, and what was added to their times"
-    return TablePart("clocks", title, aligned.table, limit=100)
 
 
 def join(timeline: TraceLike, memory: TraceLike, out: str | Path) -> Joined:

@@ -50,6 +50,19 @@ def one_of_alike(warnings: Sequence[str]) -> list[str]:
     ]
 
 
+def clocks(rows: pl.DataFrame) -> TablePart:
+    """Return the table of clocks; of many ranks, those that are farthest off come first.
+
+    Args:
+        rows: one for each rank, ascending, with `offset_ns` against the first.
+    """
+    title = "Clocks of ranks against that of the first, and what was added to their times"
+    if rows.height > FEW_RANKS:
+        title += ", the farthest first"
+        rows = rows.sort(pl.col("offset_ns").abs(), descending=True, maintain_order=True)
+    return TablePart("clocks", title, rows, limit=FEW_RANKS)
+
+
 def _sums(rows: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each table: ranks that have it, their rows, and the least and most of one of them."""
     return rows.group_by("trace", "table", maintain_order=True).agg(

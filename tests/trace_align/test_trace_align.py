@@ -13,6 +13,7 @@ from pasta import api
 from pasta.cli import cli
 from pasta.collect.importing import import_trace
 from pasta.errors import TraceError
+from pasta.tools.many_ranks import clocks
 from pasta.trace import Trace
 from pasta.trace_align import align_trace, clock_offsets
 from pasta.trace_combine import TIMES
@@ -105,6 +106,16 @@ def test_the_command_prints_one_row_for_each_rank(tmp_path):
     assert [row["rank"] for row in rows] == [0, 1]
     again = CliRunner().invoke(cli, arguments)
     assert isinstance(again.exception, TraceError)
+
+
+def test_of_many_ranks_the_farthest_are_shown_first():
+    offsets = [0, 5, -70, 20, 0, 3, -1, 2, 900, -30]
+    rows = pl.DataFrame({"rank": range(10), "offset_ns": offsets})
+    part = clocks(rows)
+    assert part.shown["offset_ns"].to_list() == [900, -70, -30, 20, 5, 3, 2, -1]
+    assert sorted(part.rows["rank"]) == [*range(10)]
+    assert part.title.endswith(", the farthest first")
+    assert clocks(rows.head(8)).shown.equals(rows.head(8))
 
 
 def test_a_merge_warns_of_clocks_that_disagree(tmp_path):
