@@ -15,6 +15,13 @@ from pasta.tools.shipped import config_folder, shipped_tools
 MOST_LINES = 40
 MEDIAN_LINES = 25
 """Of the tools, without blank lines and comments."""
+DECIDING = {
+    "launch_memory": ("most", ["bytes", "unique_bytes", "dur", "bytes_per_second"]),
+    "paged_uses": ("largest", ["bytes", "size_bytes"]),
+    "peak_objects": ("largest", ["bytes", "idle_ns"]),
+    "roofline": ("most", ["roof_share", "time_ns"]),
+}
+"""Tool -> its widest table, and what decides there."""
 FILES = sorted(config_folder().rglob("*.yaml"))
 PARTS = [path for path in FILES if path.parent.name == "parts"]
 
@@ -27,6 +34,23 @@ def test_files_are_short(path):
 
 def test_tools_are_shorter_still():
     assert median(lines_of(path) for path in FILES if path not in PARTS) <= MEDIAN_LINES
+
+
+@pytest.mark.parametrize("tool", DECIDING)
+def test_what_decides_stands_beside_the_name_and_what_identifies_stands_last(tool):
+    table, deciding = DECIDING[tool]
+    [columns] = [
+        item.options["columns"]
+        for item in load_config(shipped_tools()[tool]).report
+        if item.options.get("table") == table
+    ]
+    first = columns.index(deciding[0])
+    assert first <= 2
+    assert columns[first : first + len(deciding)] == deciding
+    identifying = {"trace", "rank", "pid", "device", "launch_id", "object_id", "address", "ts"} & {
+        *columns
+    }
+    assert {*columns[-len(identifying) :]} == identifying
 
 
 def test_a_copy_of_a_tool_in_a_folder_finds_its_parts(tmp_path):

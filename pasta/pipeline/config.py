@@ -25,7 +25,7 @@ _ROWS = {"by", "measures", "descending", "n", "smallest", *CLAUSES}
 _REPORT_KINDS = {
     "finding": {"finding", "from", "row", "when", "weight", *_ROWS},
     "facts": {"facts", "from", *_ROWS},
-    "table": {"table", "from", "title", "columns", "limit", *_ROWS},
+    "table": {"table", "from", "title", "columns", "where_filled", "limit", *_ROWS},
     "chart": {"chart", "from", "title", "limit", "columns", "log", *ROLES, *_ROWS},
     "note": {"note"},
     "findings": {"findings"},
@@ -355,7 +355,8 @@ def _report_item(value: Any, path: str) -> ReportItem:
         _integer(options["row"], f"{path}.row", least=0)
     if "limit" in options:
         _integer(options["limit"], f"{path}.limit", least=1)
-    _texts(options.get("columns", []), f"{path}.columns")
+    for key in ("columns", "where_filled"):
+        _texts(options.get(key, []), f"{path}.{key}")
     return ReportItem(kind, options, path)
 
 

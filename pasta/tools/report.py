@@ -216,8 +216,12 @@ def _add_facts(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
 def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:
     name, options = item.options["table"], item.options
     title = fill_template(options.get("title", name), {}, item.path, report.parameters)
-    columns, limit = options.get("columns"), options.get("limit", 20)
-    report.parts.append(TablePart(name, title, tables[name], columns, limit))
+    rows, columns, limit = tables[name], options.get("columns"), options.get("limit", 20)
+    if "where_filled" in options:
+        sometimes = options["where_filled"]
+        empty = {column for column in sometimes if rows[column].null_count() == rows.height}
+        columns = [column for column in options["columns"] if column not in empty]
+    report.parts.append(TablePart(name, title, rows, columns, limit))
 
 
 def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:

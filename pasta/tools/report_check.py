@@ -44,6 +44,9 @@ def check_report(
             _check_column(column, f"{item.path}.columns[{position}]", schema)
         if len(set(item.options.get("columns", []))) < len(item.options.get("columns", [])):
             raise ConfigError(f"{item.path}.columns", "names a column twice")
+        for column in item.options.get("where_filled", []):
+            if column not in item.options.get("columns", []):
+                raise ConfigError(f"{item.path}.where_filled", f"'{column}' is none of 'columns'")
         if item.kind == "chart":
             _check_axes(item, schema)
     if config.report_function is not None and config.report_function not in REPORT_FUNCTIONS:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import pasta
-from pasta.tools.report import ChartPart
+from pasta.tools.report import ChartPart, TablePart
 from tests.conftest import write_trace
 from tests.tools.flame_paths import paths_of
 
@@ -63,11 +63,19 @@ def test_paths_that_only_one_run_has(report):
     ]
 
 
+def test_the_change_is_shown_in_the_unit_of_the_weight_alone(report):
+    shown = {
+        part.name: [*part.shown.columns] for part in report.parts if isinstance(part, TablePart)
+    }
+    assert shown["changed"] == ["name", "was_share", "now_share", "change_ns", "callers"]
+    assert shown["single"] == ["name", "status", *shown["changed"][1:]]
+
+
 def test_findings_name_the_largest_changes(report):
     assert report.findings == [
         "device time: 200 ns instead of 400 ns",
         "mm has 120 ns instead of 300 ns, called by net >",
-        "net > has 10 ns instead of 40 ns, called by nothing that is recorded",
+        "net > has 10 ns instead of 40 ns apart from paths below it that both have, called by nothing that is recorded",
         "add has 70 ns instead of 60 ns, called by add < net >",
         LONE,
     ]

@@ -39,8 +39,19 @@ def test_savings_name_what_is_not_needed(make_trace):
     rows = [*life(1, None, 1, 10), *life(45, 150, 2, 200), *life(75, None, 3, 400)]
     rows += [*life(113, 145, 4, 1000), *life(122, 145, 5, 2000)]
     operator = {"tid": 1, "level": "operator", "span_id": 90, "name": "aten::gelu", "ts": 121, "dur": 3}  # fmt: skip
-    report = pasta.run("memory_savings", trace=make_trace(memory=rows, span=[*steps(), operator]))
-    assert "set to none before the forward pass: saves up to 200 B" in "\n".join(report.findings)
+    trace = make_trace(memory=rows, span=[*steps(), operator])
+    report = pasta.run("memory_savings", trace=trace)
+    assert (
+        "set to none before the forward pass: saves up to 200 B at the peak of device 0, rank 0, in 1 object"
+        in report.findings
+    )
+    assert pasta.run("peak_objects", trace=trace).findings == [
+        "3.53 KiB are live in 5 objects at the peak of device 0, rank 0 (tensor memory); the largest has 1.95 KiB"
+    ]
+    peak = pasta.run("memory_peak", trace=trace).findings
+    assert "activations: 2.93 KiB, 83.1 % of it, in 2 objects" in peak
+    assert "optimizer state: 400 B, 11.1 % of it, in 1 object" in peak
+    assert "set to none before the forward pass would save up to 200 B, in 1 object" in peak
     assert dict(report.tables["savings"].select("advice", "saves_bytes").rows()) == {
         "set to none before the forward pass": 200,
         "offload: only the optimizer uses it": 400,

@@ -32,6 +32,7 @@ def check(tmp_path, item, head=BASE):
     [
         '{finding: "{name} took {dur:time}, {n} at most", from: long, row: 0, when: dur > $n}',
         "{table: long, columns: [name, dur], limit: 5, title: 'Top {n}'}",
+        "{table: long, columns: [name, dur], where_filled: [dur]}",
         "{chart: bar, from: long, x: name, y: dur, limit: 3}",
         "{chart: line, from: long, x: ts, y: dur}",
         "{chart: heatmap, from: long, x: ts, y: launch_id, value: dur}",
@@ -58,6 +59,8 @@ def test_good_items(tmp_path, item):
         ("{finding: x, from: long, when: dur > $zz}", "report[0].when: no parameter 'zz'"),
         ("{finding: x, from: lung}", "report[0].from: no stage or input 'lung'. Did you mean 'long'?"),
         ("{table: null}", "report[0].table: is missing"),
+        ("{table: long, columns: [name], where_filled: [dur]}", "report[0].where_filled: 'dur' is none of 'columns'"),
+        ("{table: long, columns: [name], where_filled: name}", "report[0].where_filled: expected"),
         ("{table: [a]}", "report[0].table: expected text"),
         ("{facts: [a]}", "report[0].facts: expected text"),
         ("{table: long, columns: [nope]}", "report[0].columns[0]: no column 'nope'"),
