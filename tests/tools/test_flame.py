@@ -7,7 +7,7 @@ import pytest
 
 import pasta
 from pasta.errors import PastaError
-from pasta.tools.report import ChartPart
+from pasta.tools.report import ChartPart, TablePart
 from tests.tools.flame_paths import device_time, paths_of
 
 HOSTILE = "aten::add >"
@@ -230,6 +230,14 @@ def test_bytes_and_calls(make_trace):
     }
     host = ending(pasta.run("flame", trace=trace, weight="host"))
     assert host == {("linear;",): 30, ("linear;", HOSTILE): 20}
+
+
+def test_functions_are_shown_in_the_unit_of_the_weight_alone(make_trace):
+    for weight, unit in (("device", "own_time_ns"), ("calls", "own_number")):
+        report = pasta.run("flame", trace=make_trace(weight, **LAUNCHES), weight=weight)
+        tables = [part for part in report.parts if isinstance(part, TablePart)]
+        assert tables[0].name == "functions"
+        assert [*tables[0].shown.columns] == ["name", "own_share", unit, "paths"]
 
 
 def test_nothing_to_weigh(make_trace):
