@@ -30,7 +30,7 @@ def add_sums(report: Report, sources: Sequence[Source], rows: pl.DataFrame) -> N
     """
     title = "Rows by table, of all ranks; times count from the start of the trace"
     report.parts.append(TablePart("sums", title, _sums(rows), limit=100))
-    found = pl.concat([_other_losses(sources), _other_counts(rows)])
+    found = pl.concat([_other_losses(sources, rows), _other_counts(rows)])
     if found.height:
         report.findings.append(_sentence(rows, found))
     title = "Ranks that are unlike most of their trace"
@@ -97,7 +97,7 @@ def _other_counts(rows: pl.DataFrame) -> pl.DataFrame:
     return unlike.sort("table", *_RANK).select(*_RANK, what=pl.format("{}: {}", "table", how))
 
 
-def _other_losses(sources: Sequence[Source]) -> pl.DataFrame:
+def _other_losses(sources: Sequence[Source], rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ranks that lose what at most half of the ranks of their trace lose."""
     found = [_NOTHING]
     for source in sources:
@@ -106,7 +106,8 @@ def _other_losses(sources: Sequence[Source]) -> pl.DataFrame:
         kind = pl.col("reason").fill_null("unknown").str.replace_all(_NUMBER.pattern, "#")
         lost = source.trace.scan("loss").select("rank", "reason", kind=kind).collect()
         each = lost.group_by("rank", "kind").agg(pl.col("reason").first())
-        rare = each.filter(pl.len().over("kind") * 2 <= _ranks_of(source))
+        ranks = rows.filter(pl.col("trace") == source.name)["rank"].n_unique()
+        rare = each.filter(pl.len().over("kind") * 2 <= ranks)
         first = pl.col("reason").fill_null("unknown").sort_by("rank").first().over("kind")
         what = pl.format("lost or doubtful: {}", first)
         found.append(
@@ -115,12 +116,6 @@ def _other_losses(sources: Sequence[Source]) -> pl.DataFrame:
             )
         )
     return pl.concat(found)
-
-
-def _ranks_of(source: Source) -> int:
-    trace = source.trace
-    ranks = [trace.scan(table).select("rank") for table in trace.tables()]
-    return int(pl.concat(ranks).unique().select(pl.len()).collect().item())
 
 
 _NOTHING = pl.DataFrame(schema={"trace": pl.String, "rank": pl.Int32, "what": pl.String})
