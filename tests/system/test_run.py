@@ -74,7 +74,7 @@ def test_no_program_begins_before_the_collectors_of_all_hosts_are_ready(tmp_path
 
 def test_the_exit_code_is_that_of_a_program_that_failed(tmp_path):
     system = f"  head: {{}}\n  far: {{command: [{sys.executable}, program.py, '3']}}\n"
-    done = run(tmp_path, system)
+    done = run(tmp_path, system, "--keep-going")
     assert done.returncode == 3
     assert "far: the program ended with exit 3" in done.stderr
     assert len(spans(tmp_path)) == 2
