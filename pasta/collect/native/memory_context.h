@@ -166,7 +166,8 @@ class MemoryContext {
         BankLayout wanted{slots, page_count, 0, leaf_words(), options.tallies() ? TALLIES : 0};
         size_t share = options.device_bytes / BANKS - options.device_bytes / 16;
         size_t rest = wanted.leaves_at() + wanted.page_words_bytes() + slots * sizeof(Slot) + wanted.boxes_bytes();
-        wanted.leaves = std::max<uint32_t>(64, share > rest ? static_cast<uint32_t>((share - rest) / wanted.leaf_bytes()) : 0);
+        size_t fitting = share > rest ? (share - rest) / wanted.leaf_bytes() : 0;
+        wanted.leaves = static_cast<uint32_t>(std::clamp<size_t>(fitting, 64, NO_COUNTER / wanted.leaf_words)); /* a Box numbers their words */
         return wanted;
     }
 

@@ -4,6 +4,8 @@
 #include "patch_records.h"
 #include "patch_tensor_copies.h"
 
+#include <sanitizer_patching.h>
+
 #define PATCH extern "C" __device__ __noinline__ SanitizerPatchResult
 
 /* Levels `touch` and `counts` are without records, level `access` with them. */
@@ -66,6 +68,12 @@ template <class Does> DEVICE void prefetch(void *data, uint32_t active, uint64_t
     PATCH_THAT(counts, Counts, name, parameters, does)                                                                 \
     PATCH_THAT(instructions, Instructions, name, parameters, does)                                                     \
     PATCH_THAT(access, Access, name, parameters, does)
+
+DEVICE Kind kind_of(uint32_t flags) {
+    uint32_t both = flags & (SANITIZER_MEMORY_DEVICE_FLAG_READ | SANITIZER_MEMORY_DEVICE_FLAG_WRITE);
+    if (both == SANITIZER_MEMORY_DEVICE_FLAG_READ) return READ;
+    return both == SANITIZER_MEMORY_DEVICE_FLAG_WRITE ? WRITE : ATOMIC;
+}
 
 DEVICE uint64_t number(const void *address) { return reinterpret_cast<uint64_t>(address); }
 

@@ -74,18 +74,17 @@ struct BankControl {
     uint32_t tallies_lost;
 };
 
-/* A box of a tensor that a launch has copied: where it begins, and how it lies. What was seen once in a launch
- * need not be marked again. */
-struct Box {
-    uint64_t place; /* 0: free; else box_place() */
-    uint64_t shape;
+/* A box of a tensor that a launch has copied, and what each copy of it counts. The table holds what fits, for
+ * its launches together: a box that another has taken the place of is looked at anew. */
+struct alignas(16) Box {
+    uint64_t key;     /* 0: free; else its BoxKey, or the complement of that while it is looked at */
+    uint32_t bytes;   /* of it within the tensor; and OUTSIDE_PAGES, if it begins in no numbered page */
+    uint32_t counter; /* which word of the leaves counts reads where it begins; NO_COUNTER: none does */
 };
-constexpr uint32_t BOXES = 1u << 16; /* of each bank */
-constexpr uint32_t BOX_TRIES = 8;
-
-PASTA_EVERYWHERE constexpr uint64_t box_place(uint32_t slot, uint64_t address) {
-    return static_cast<uint64_t>(slot + 1) << 52 | address;
-}
+constexpr uint32_t BOXES_SHIFT = 17;
+constexpr uint32_t BOXES = 1u << BOXES_SHIFT; /* of each bank */
+constexpr uint32_t OUTSIDE_PAGES = 1u << 31;
+constexpr uint32_t NO_COUNTER = 0xFFFFFFFFu;
 
 /* A warp's access, as it stands in the ring of raw records. Each part is written at once and bears the
  * lap of the ring in which it was written, so that no order between parts is needed. */
@@ -126,7 +125,7 @@ struct Slot {
     BankControl *bank;
     uint32_t *leaves;
     Tally *tallies;
-    Box *boxes;
+    Box *boxes;                /* BOXES, of the bank */
     RingControl *ring;
     RingHost *ring_host;
     Record *records;

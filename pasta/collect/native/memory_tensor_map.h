@@ -17,10 +17,13 @@
 namespace pasta {
 
 struct alignas(16) TensorMap {
+    static constexpr uint32_t USED = 15; /* words that say what is copied, and how */
+
     uint32_t words[16];
 
     PASTA_OF_TENSOR_MAP uint64_t address() const { return words[0] | static_cast<uint64_t>(words[1]) << 32; }
-    PASTA_OF_TENSOR_MAP uint32_t rank() const { return (words[2] >> 4 & 7) + 1; }
+    PASTA_OF_TENSOR_MAP uint32_t rank() const { return rank_of(words[2]); }
+    PASTA_OF_TENSOR_MAP static uint32_t rank_of(uint32_t third_word) { return (third_word >> 4 & 7) + 1; }
 
     /* Elements of whole bytes, side by side, none left out: the others are not read here. A step says nothing
      * along a dimension of which a box has one element. */

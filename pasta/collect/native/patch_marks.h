@@ -5,53 +5,13 @@
 #ifndef PASTA_PATCH_MARKS_H
 #define PASTA_PATCH_MARKS_H
 
-#include "memory_state.h"
-
-#include <sanitizer_patching.h>
-
-using namespace pasta;
-
-#define DEVICE static __device__ __forceinline__
-#define DEVICE_METHOD __device__ __forceinline__
-
-using Count = unsigned long long;
-
-DEVICE uint32_t lane_of_warp() {
-    uint32_t lane;
-    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-    return lane;
-}
-
-DEVICE uint32_t multiprocessor() {
-    uint32_t number;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
-    return number;
-}
+#include "patch_device.h"
 
 DEVICE bool leads(uint32_t lanes, uint32_t lane) { return lane == __ffs(lanes) - 1; }
 
 /* The first lane alone, for it; no lane, for others. Bulk and tensor copies are made once for the warp,
  * whichever lanes are at them. */
 DEVICE uint32_t leader_alone(uint32_t lanes) { return leads(lanes, lane_of_warp()) ? 1u << lane_of_warp() : 0; }
-
-/* All state lies in global memory; to say so spares the code for pointers that might not. */
-DEVICE void add(uint64_t *counter, uint64_t by) {
-    asm volatile("red.global.add.u64 [%0], %1;" ::"l"(counter), "l"(by) : "memory");
-}
-
-DEVICE void add(uint32_t *counter, uint32_t by) {
-    asm volatile("red.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
-}
-
-DEVICE void set_bits(uint32_t *word, uint32_t bits) {
-    asm volatile("red.global.or.b32 [%0], %1;" ::"l"(word), "r"(bits) : "memory");
-}
-
-DEVICE Kind kind_of(uint32_t flags) {
-    uint32_t both = flags & (SANITIZER_MEMORY_DEVICE_FLAG_READ | SANITIZER_MEMORY_DEVICE_FLAG_WRITE);
-    if (both == SANITIZER_MEMORY_DEVICE_FLAG_READ) return READ;
-    return both == SANITIZER_MEMORY_DEVICE_FLAG_WRITE ? WRITE : ATOMIC;
-}
 
 DEVICE uint32_t marks_of(Kind kind) { return kind == READ ? MARK_READ : kind == WRITE ? MARK_WRITTEN : MARK_READ | MARK_WRITTEN; }
 
@@ -94,8 +54,9 @@ template <class Does> DEVICE void count_global(Slot *slot, uint64_t pc, Kind kin
 
 /* One access of a size of its own. */
 template <class Does> DEVICE void count_bulk(Slot *slot, uint64_t pc, Kind kind, uint32_t bytes) {
-    add(&slot->totals->global[0][kind][OTHER_SIZE], 1);
-    add(&slot->totals->other_bytes[GLOBAL][kind], bytes);
+    Totals *totals = slot->totals;
+    add(&totals->global[0][kind][OTHER_SIZE], 1);
+    add(&totals->other_bytes[GLOBAL][kind], bytes);
     if (Does::tallies) tally(slot, pc, 1 + kind * SIZES + OTHER_SIZE, 1);
 }
 
@@ -153,6 +114,11 @@ DEVICE uint32_t granule_of(const Slot *slot, uint64_t address) {
     return (static_cast<uint32_t>(address) & ((1u << PAGE_SHIFT) - 1)) >> slot->granule_shift;
 }
 
+/* What counts accesses of one kind to the granule at `address`, at levels that count. */
+DEVICE uint32_t *counter_of(const Slot *slot, uint32_t *leaf, uint32_t granule, Kind kind) {
+    return leaf + mark_words(slot->granule_shift) + granule * KINDS + kind;
+}
+
 /* Note in its leaf that `accesses` of one kind hit the granule at `address`. */
 template <class Does> DEVICE void mark(Slot *slot, uint64_t address, Kind kind, uint32_t accesses) {
     uint32_t page = page_number(slot, address);
@@ -162,7 +128,7 @@ template <class Does> DEVICE void mark(Slot *slot, uint64_t address, Kind kind, 
     if (state & WHOLE_PAGE) return set_mark(&slot->pages[page], marks);
     uint32_t *leaf = leaf_of(slot, state), granule = granule_of(slot, address);
     set_mark(&leaf[granule / GRANULES_OF_WORD], marks << granule % GRANULES_OF_WORD * 2);
-    if (Does::counts) add(&leaf[mark_words(slot->granule_shift) + granule * KINDS + kind], accesses);
+    if (Does::counts) add(counter_of(slot, leaf, granule, kind), accesses);
 }
 
 /* Touch one address a lane, none across granules. */
