@@ -34,6 +34,9 @@ touch_bound_by_gpu() {
     --settings "GPU-bound; fp32,GPU-bound; bf16"
 }
 touch_by_kernel() { python benchmarks/memory_kernels.py; }
+patch_costs() {
+  python benchmarks/patch_costs.py build "$scratch/patches" && python benchmarks/patch_costs.py run "$scratch/patches"
+}
 access_stored() { memory_overhead --variants cuda.memory:access --settings inference,training; }
 access_counted() {
   memory_overhead --variants "cuda.memory:access --records counted" --settings inference,training
@@ -58,7 +61,8 @@ paper_models() {
 }
 
 steps=(tests_memory tests_engines_in_memory tests_engines_streamed tests_engines_rest tests_collect system
-  touch_bound_by_gpu touch_by_kernel access_stored access_counted timeline engines managed three_analyses collectors paper_models)
+  touch_bound_by_gpu touch_by_kernel patch_costs access_stored access_counted timeline engines managed three_analyses collectors
+  paper_models)
 for step in "${@:-${steps[@]}}"; do
   began=$SECONDS
   export -f "$step" gpu_tests memory_overhead
