@@ -1,7 +1,7 @@
 """What parts of the memory collector's patches cost, one by one: patches without a part, beside those that pasta has.
 
     python benchmarks/patch_costs.py build FOLDER            # needs nvcc, and no GPU
-    python benchmarks/patch_costs.py run FOLDER [--only touch,empty] [--work "layer norm;product 1024"]
+    python benchmarks/patch_costs.py run FOLDER [--only "touch;empty"] [--work "layer norm;product 1024"]
 
 Each variant of the patches is pasta's own with one edit (`EDITS`). `run` does the same work without a collector, and
 under `cuda.memory:touch` with the patches of each variant, each in a process of its own, and prints medians in ms and
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("action", choices=["build", "run", "work"])
     parser.add_argument("folder", type=Path, help="where the variants are")
     parser.add_argument("--architectures", default="90", help="compute capabilities to build for")
-    parser.add_argument("--only", default="", help="variants, with commas between them")
+    parser.add_argument("--only", default="", help="variants, with ; between them")
     parser.add_argument("--work", default="", help="rows of the table, with ; between them")
     parser.add_argument("--prefer-l1", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
@@ -83,8 +83,17 @@ def main() -> None:
         times = measured(given.work.split(";"), prefer_l1=given.prefer_l1)
         given.out.write_text(json.dumps(times), encoding="utf-8")
     else:
-        wanted = given.only.split(",") if given.only else [*EDITS, PREFER_L1]
-        show({variant: run(variant, given.folder, given.work) for variant in [BARE, *wanted]})
+        show({variant: run(variant, given.folder, given.work) for variant in chosen(given.only)})
+
+
+def chosen(only: str) -> list[str]:
+    """Return the variants that are run, the one without a collector first."""
+    known = [*EDITS, PREFER_L1]
+    wanted = only.split(";") if only else known
+    for variant in wanted:
+        if variant not in known:
+            raise SystemExit(f"--only: there is no {variant!r}; there are {'; '.join(known)}")
+    return [BARE, *wanted]
 
 
 def edited(variant: str) -> dict[str, str]:
