@@ -94,7 +94,7 @@ class CudaDevice(Device):
         try:
             return _translated(engine.execute(plan).lazy())
         except Exception as error:  # noqa: BLE001 (whatever its threads raise, in groups)
-            self._not_streamed[f"{type(error).__name__}: {error}".partition("\n")[0][:200]] = None
+            self._not_streamed[first_line(error)] = None
             return None
 
     def frame(self, columns: Mapping[str, Any]) -> Any:
@@ -180,6 +180,13 @@ class CudaDevice(Device):
         """Copy a frame to the host."""
         rows: pl.DataFrame = frame.to_polars()
         return rows
+
+
+def first_line(error: Exception) -> str:
+    """Return the type and the first line of what cudf-polars raised; of a group, those of its first error."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
 def _translated(plan: pl.LazyFrame) -> Any:

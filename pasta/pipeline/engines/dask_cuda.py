@@ -18,6 +18,7 @@ from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines import list_filters
 from pasta.pipeline.engines.base import Engine, EngineOptions
+from pasta.pipeline.engines.cuda_device import first_line
 from pasta.pipeline.engines.device_graph import run_code
 from pasta.pipeline.engines.gpu import read_with_all_processors, unavailable
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
@@ -92,7 +93,7 @@ class DaskCudaEngine(Engine):
         with _failures():
             found = running.run(input_tables(config, graph, sources), wanted, only_trace(sources))
         count = self._engine.nranks
-        self.notes += [f"dask: {count} GPU{'s' * (count != 1)}", *running.notes]
+        self.notes += [f"dask: {count} GPU{'s' * (count != 1)}", *running.take_notes()]
         return found
 
     def __enter__(self) -> Self:
@@ -144,14 +145,28 @@ class _ClusterGraph(GraphRun):
     def __init__(self, graph: Graph, engine: Any, client: Any, declined: Mapping[str, str]) -> None:
         super().__init__(graph, declined)
         self._engine, self._client = engine, client
+        self._not_streamed: dict[str, None] = {}
+
+    def take_notes(self) -> list[str]:
+        """Return the lines for the report; plans that were not streamed since this was last asked come first."""
+        notes = [f"dask: a plan was run at once on one GPU: {why}" for why in self._not_streamed]
+        self._not_streamed.clear()
+        return [*notes, *self.notes]
 
     def hold(self, plan: pl.LazyFrame) -> pl.LazyFrame:
         """Run `plan`; its rows are dealt out to the GPUs again when they are read."""
         return self.download(plan).lazy()
 
     def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
-        """Run `plan` on all GPUs and gather its rows."""
-        return plan.collect(engine=self._engine)
+        """Run `plan` on all GPUs and gather its rows; one that cudf-polars fails to stream, on one GPU."""
+        try:
+            return plan.collect(engine=self._engine)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 (a KeyError in a window, in groups; see CudaDevice)
+            found: pl.DataFrame = self._client.submit(_at_once, plan, pure=False).result()
+            self._not_streamed[first_line(error)] = None
+            return found
 
     def run_arrays(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Run array code on the GPU of one worker."""
@@ -163,6 +178,17 @@ class _ClusterGraph(GraphRun):
             f" {sum(frame.height for frame in rows.values()) + result.height:,} rows moved"
         )
         return result.lazy()
+
+
+def _at_once(plan: pl.LazyFrame) -> pl.DataFrame:
+    """Run a plan on this worker's GPU, in memory."""
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    device = CudaDevice(streaming=False)
+    try:
+        return device.download(device.evaluate(plan))
+    finally:
+        device.close()
 
 
 def _on_worker(node: Node, rows: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -117,10 +117,11 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(
         pytest.skip("compares runs")
     if not readable(graph, sources[source]):
         pytest.skip(f"{source} lacks a table")
-    expected, found = (
-        run_graph(config, graph, [sources[source]], engine, outputs=True)
-        for engine in (CpuEngine(), GpuEngine(EngineOptions()))
-    )
+    with CpuEngine() as cpu, GpuEngine(EngineOptions()) as gpu_engine:
+        expected, found = (
+            run_graph(config, graph, [sources[source]], engine, outputs=True)
+            for engine in (cpu, gpu_engine)
+        )
     assert list(found) == list(expected)
     for name, rows in expected.items():
         assert_frame_equal(found[name], rows, rel_tol=1e-9)
@@ -158,7 +159,8 @@ def test_nothing_is_copied_to_the_host_between_a_plan_and_array_code(sources, mo
         lambda self, rows: downloads.append(rows.num_rows) or copy(self, rows),
     )
     config, graph = api.check("operator_time")
-    found = run_graph(config, graph, [sources["gpt_cpu"]], GpuEngine(EngineOptions()))
+    with GpuEngine(EngineOptions()) as engine:
+        found = run_graph(config, graph, [sources["gpt_cpu"]], engine)
     rows = Trace.open(SHIPPED_TRACE).scan("span").select(pl.len()).collect().item()
     assert max(downloads) < rows
     assert set(downloads) >= {frame.height for frame in found.values()}
@@ -188,11 +190,12 @@ def test_rows_pass_to_arrays_and_back(device):
 def test_too_little_memory_is_one_line_with_the_size_that_was_needed(sources, monkeypatch):
     monkeypatch.setattr(device_memory, "SHARE", 1e-6)
     config, graph = api.check("operator_time")
-    with pytest.raises(EngineError, match=r"did not suffice: \d+\.\d\d GiB were needed") as caught:
-        run_graph(config, graph, [sources["gpt_cpu"]], GpuEngine(EngineOptions()))
-    assert "\n" not in str(caught.value)
-    monkeypatch.undo()
-    assert run_graph(config, graph, [sources["gpt_cpu"]], GpuEngine(EngineOptions()))
+    with GpuEngine(EngineOptions()) as engine:
+        with pytest.raises(EngineError, match=r"suffice: \d+\.\d\d GiB were needed") as caught:
+            run_graph(config, graph, [sources["gpt_cpu"]], engine)
+        assert "\n" not in str(caught.value)
+        monkeypatch.undo()
+        assert run_graph(config, graph, [sources["gpt_cpu"]], engine)
 
 
 def test_a_cluster_gives_the_same_and_its_starter_has_no_cuda_context(sources, tmp_path):
