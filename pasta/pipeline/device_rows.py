@@ -6,6 +6,7 @@ build a plan; and the functions of `pasta.pipeline.frames` wherever arrays come 
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -75,6 +76,10 @@ class Device(ABC):
     def take_notes(self) -> Sequence[str]:
         """Return what is to be known of how plans ran since this was last asked."""
         return ()
+
+    def memory(self) -> int:
+        """Return how many bytes a run may hold at once."""
+        return sys.maxsize
 
     def shortage(self) -> str:
         """Say how much memory was needed where it did not suffice."""

@@ -18,6 +18,10 @@ from pasta.pipeline.engines import list_filters
 from pasta.pipeline.engines.device_memory import DeviceMemory
 
 
+_NEVER = 1 << 50
+"""Bytes that no device holds: partitions move to the host once more are in use."""
+
+
 class CudaDevice(Device):
     """The first visible GPU; close it once nothing refers to its rows any more.
 
@@ -61,6 +65,10 @@ class CudaDevice(Device):
         notes = [f"engine gpu: a plan was not streamed: {why}" for why in self._not_streamed]
         self._not_streamed.clear()
         return notes
+
+    def memory(self) -> int:
+        """Return how many bytes a run may hold at once."""
+        return self._memory.limit
 
     def shortage(self) -> str:
         """Say how much memory was needed, and how much there is."""
@@ -213,7 +221,11 @@ def _numpy_type(kind: pl.DataType) -> Any:
 
 
 def _streaming_engine(limit: int) -> Any:
-    """Return an engine that splits plans into partitions and spills those that do not fit."""
+    """Return an engine that splits plans into partitions; none is moved to the host.
+
+    A window over 10^9 rows, of which 81 GB moved to the host and back, came out wrong, and otherwise each
+    time: docs/performance.md, Engines. What does not fit is an error.
+    """
     from cudf_polars.engine.hardware_binding import HardwareBindingPolicy
     from cudf_polars.engine.options import StreamingOptions
     from cudf_polars.engine.spmd import SPMDEngine
@@ -224,7 +236,7 @@ def _streaming_engine(limit: int) -> Any:
     options = StreamingOptions(
         raise_on_fail=True,
         fallback_mode="silent",
-        spill_device_limit=str(int(limit * device_memory.SPILL_SHARE)),
+        spill_device_limit=str(_NEVER),
         hardware_binding=HardwareBindingPolicy(enabled=False),
         memory_resource_config=MemoryResourceConfig(
             qualname=f"{device_memory.__name__}.bounded", options={"limit": limit}

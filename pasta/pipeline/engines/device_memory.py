@@ -7,9 +7,6 @@ from typing import Any
 SHARE = 0.9
 """Part of the memory that is free at the start of a run which the run may take."""
 
-SPILL_SHARE = 0.85
-"""Part of that beyond which streamed partitions move to the host."""
-
 _refused: list[int] = []
 """For each allocation that failed in this process: bytes held then, and asked for, together."""
 

@@ -20,8 +20,8 @@ from pasta.pipeline.graph import Graph
 from pasta.pipeline.pruning import chosen_ranks, rank_conditions
 from pasta.pipeline.run import Source, chosen_sources, input_tables, only_trace
 
-IN_MEMORY_BYTES = 1 << 30
-"""Parquet up to this size is run in memory at once; more is streamed, and spilled where it must.
+IN_MEMORY_SHARE = 1 / 16
+"""Parquet up to this part of the memory that a run may hold is run at once; more is streamed.
 
 docs/performance.md has the measurements that this follows.
 """
@@ -65,6 +65,10 @@ def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
     return sum(Path(file).stat().st_size for file in read)
 
 
+class _Shortage(EngineError):
+    """The GPU's memory did not suffice."""
+
+
 class GpuEngine(Engine):
     """Runs graphs on the first visible GPU; what it declines runs on the CPU only where allowed.
 
@@ -89,6 +93,7 @@ class GpuEngine(Engine):
         self._options = options
         self._open_device = open_device or _open_gpu
         self._devices: dict[bool, Device] = {}
+        self._bytes: int | None = None
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` one after the other.
@@ -116,14 +121,29 @@ class GpuEngine(Engine):
         if problem is not None:
             raise EngineError(problem)
         tables, size = input_tables(config, graph, sources), input_bytes(graph, sources)
-        streaming = size > IN_MEMORY_BYTES
-        how = "streamed" if streaming else "in memory"
-        self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
-        with self._device(streaming=streaming) as device:
+
+        def run(device: Device, how: str) -> dict[str, pl.DataFrame]:
+            self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
             running = DeviceGraph(graph, device, declined)
             found = running.run(tables, wanted, only_trace(sources))
             self.notes += [*device.take_notes(), *running.notes]
-        return found
+            return found
+
+        if size <= self._memory() * IN_MEMORY_SHARE:
+            try:
+                with self._device(streaming=False) as device:
+                    return run(device, "in memory")
+            except _Shortage as error:
+                self.notes.append(f"engine gpu: run again in parts, as {error}")
+        with self._device(streaming=True) as device:
+            return run(device, "streamed")
+
+    def _memory(self) -> int:
+        """Return how many bytes a run may hold: what was free when the GPU was first used."""
+        if self._bytes is None:
+            with self._device(streaming=False) as device:
+                self._bytes = device.memory()
+        return self._bytes
 
     @contextmanager
     def _device(self, *, streaming: bool) -> Iterator[Device]:
@@ -138,7 +158,7 @@ class GpuEngine(Engine):
             shortage = device.shortage()
             self.close()
             if isinstance(error, MemoryError):
-                raise EngineError(
+                raise _Shortage(
                     f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask,"
                     " or fewer traces"
                 ) from error

@@ -88,10 +88,10 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_BYTES, 0], ids=["in_memory", "streamed"])
+@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_SHARE, 0], ids=["in_memory", "streamed"])
 @pytest.mark.parametrize("tool", PLANTED)
 def test_what_is_planted_is_found_on_the_gpu(tmp_path, monkeypatch, tool, most_in_memory):
-    monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", most_in_memory)
+    monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", most_in_memory)
     trace = write_trace(tmp_path / "t", **PLANTED[tool])
     expected, found = (pasta.run(tool, trace=trace, engine=engine) for engine in ("cpu", "gpu"))
     assert found.findings == expected.findings
@@ -105,13 +105,13 @@ def readable(graph, source):
     return all(given.optional or given.table in tables for given in graph.inputs.values())
 
 
-@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_BYTES, 0], ids=["in_memory", "streamed"])
+@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_SHARE, 0], ids=["in_memory", "streamed"])
 @pytest.mark.parametrize("source", ["gpt_cpu", "memory_run"])
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(
     sources, monkeypatch, tool, source, most_in_memory
 ):
-    monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", most_in_memory)
+    monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", most_in_memory)
     config, graph = api.check(tool)
     if any(given.run for given in graph.inputs.values()):
         pytest.skip("compares runs")

@@ -85,9 +85,37 @@ def test_a_report_of_the_gpu_is_that_of_the_cpu_and_says_how_it_ran(cards):
 @pytest.mark.usefixtures("declines")
 def test_a_large_input_is_streamed(cards, monkeypatch):
     opened = cards()
-    monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", 0)
     assert pasta.run(TOOL, engine="gpu").notes[-1].endswith("streamed")
-    assert opened[0][1]
+    assert opened[-1][1]
+
+
+@pytest.mark.usefixtures("declines")
+def test_the_memory_of_the_device_decides_what_is_streamed(cards, monkeypatch):
+    size = input_bytes(api.check(TOOL)[1], [Source("a", Trace.open(SHIPPED_TRACE))])
+    opened = cards()
+    for memory, streaming in ((16 * size, False), (16 * size - 1, True)):
+        monkeypatch.setattr(Card, "memory", lambda _self, memory=memory: memory)
+        pasta.run(TOOL, engine="gpu")
+        assert opened[-1][1] == streaming
+
+
+@pytest.mark.usefixtures("declines")
+def test_what_does_not_fit_in_memory_is_streamed(monkeypatch):
+    opened = []
+
+    def open_card(streaming):
+        opened.append(Card(None if streaming else MemoryError("std::bad_alloc")))
+        return opened[-1]
+
+    monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, open_card))
+    found = pasta.run(TOOL, engine="gpu")
+    assert found.facts == pytest.approx(pasta.run(TOOL, engine="cpu").facts)
+    *_, first, again, last = found.notes
+    assert first.endswith("in memory")
+    assert "run again in parts, as the GPU's memory did not suffice: 81.00 GiB" in again
+    assert last.endswith("streamed")
+    assert [card.closed for card in opened] == [True, True]
 
 
 def test_a_declined_stage_is_an_error_that_says_what_to_do(cards, declines):
@@ -131,8 +159,10 @@ def test_the_device_is_opened_once_for_runs_of_a_kind(cards, monkeypatch):
         for _ in range(2):
             run_graph(config, graph, sources, engine)
         assert [(card.closed, streaming) for card, streaming in opened] == [(False, False)]
-        monkeypatch.setattr(gpu, "IN_MEMORY_BYTES", 10)
+        monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", 0)
         run_graph(config, graph, sources, engine)
+        for _ in range(2):
+            run_graph(config, graph, sources, engine)
         assert [(card.closed, streaming) for card, streaming in opened] == [
             (True, False),
             (False, True),
