@@ -65,7 +65,7 @@ def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
     return sum(Path(file).stat().st_size for file in read)
 
 
-class _Shortage(EngineError):
+class _ShortageError(EngineError):
     """The GPU's memory did not suffice."""
 
 
@@ -133,7 +133,7 @@ class GpuEngine(Engine):
             try:
                 with self._device(streaming=False) as device:
                     return run(device, "in memory")
-            except _Shortage as error:
+            except _ShortageError as error:
                 self.notes.append(f"engine gpu: run again in parts, as {error}")
         with self._device(streaming=True) as device:
             return run(device, "streamed")
@@ -158,7 +158,7 @@ class GpuEngine(Engine):
             shortage = device.shortage()
             self.close()
             if isinstance(error, MemoryError):
-                raise _Shortage(
+                raise _ShortageError(
                     f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask,"
                     " or fewer traces"
                 ) from error
