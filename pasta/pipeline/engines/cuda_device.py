@@ -17,7 +17,6 @@ from pasta.pipeline.device_rows import Device
 from pasta.pipeline.engines import list_filters
 from pasta.pipeline.engines.device_memory import DeviceMemory
 
-
 _NEVER = 1 << 50
 """Bytes that no device holds: partitions move to the host once more are in use."""
 
