@@ -83,6 +83,21 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, monkeypatch, too
         assert_frame_equal(found[name], rows, rel_tol=1e-9)
 
 
+def test_a_plan_that_a_cluster_fails_to_stream_runs_on_one_worker(sources, monkeypatch):
+    monkeypatch.setattr(cuda_device, "CudaDevice", lambda **_how: Rehearsal())
+    config, graph = api.check("kernel_frequency")
+    wanted = wanted_nodes(config, outputs=False)
+    running = _ClusterGraph(graph, "not an engine", Inline(), {})
+    found = running.run(input_tables(config, graph, [sources["gpt_cpu"]]), wanted)
+    expected = run_graph(config, graph, [sources["gpt_cpu"]], CpuEngine())
+    for name, rows in expected.items():
+        assert_frame_equal(found[name], rows, rel_tol=1e-9)
+    (note,) = running.take_notes()
+    assert note.startswith("dask: a plan was run at once on one GPU: ")
+    assert "not an engine" in note
+    assert running.take_notes() == []
+
+
 def graph_of(stages, report="named"):
     document = {
         "version": 1,
