@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -93,7 +94,8 @@ def import_trace(
         InputError: a file cannot be read, is of no known format, or two are of the same rank; there
             are more or fewer `ranks` than files.
         ConfigError: `column_map` is not YAML.
-        TraceError: `out` is not empty, or with `align` the clock of a rank cannot be told.
+        TraceError: `out` is not empty, is no longer when all is read, or cannot be made; or with `align`
+            the clock of a rank cannot be told.
     """
     if not files:
         raise InputError("no file to import; name at least one")
@@ -105,11 +107,21 @@ def import_trace(
         report = _Import(made, mapped, ranks, strict=strict).run(files, progress)
         if align:
             made = _align(report, out)
-        if out.exists():
-            out.rmdir()
-        made.rename(out)
+        _place(made, out)
     report.path = out
     return report
+
+
+def _place(made: Path, out: Path) -> None:
+    """Give a finished trace its name: that of an empty folder or of nothing, whoever else wants it."""
+    try:
+        made.rename(out)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            found = "something else was written there just now"
+        else:
+            found = f"cannot be made ({error.strerror})"
+        raise TraceError(f"{out}: {found}; choose another -o") from error
 
 
 def _scratch_beside(out: Path) -> tempfile.TemporaryDirectory[str]:

@@ -100,6 +100,31 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
         import_trace([file], file / "t")
 
 
+def test_of_two_that_import_into_one_folder_one_is_told_so_and_the_other_keeps_its_trace(tmp_path):
+    files = [write(tmp_path / f"{name}.json", text(rank=name)) for name in range(2)]
+    out = tmp_path / "runs" / "out"
+
+    def other_is_done_first(_read, _total):
+        if not out.exists():
+            import_trace([files[1]], out)
+
+    with pytest.raises(
+        TraceError, match="out: something else was written there just now; choose another -o"
+    ):
+        import_trace([files[0]], out, progress=other_is_done_first)
+    assert Trace.open(out).info["ranks"] == [1]
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_an_empty_folder_that_is_a_link_is_one_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "out").symlink_to("empty")
+    with pytest.raises(
+        TraceError, match=r"out: cannot be made \(Not a directory\); choose another"
+    ):
+        import_trace([write(tmp_path / "a.json", text())], tmp_path / "out")
+
+
 @pytest.mark.parametrize("name", ["plain", "t.json", "t.gz", "t.json.gz", "t.txt"])
 def test_the_format_is_told_by_content(tmp_path, name):
     content = gzip.compress(text().encode()) if "gz" in name else text().encode()
