@@ -72,6 +72,22 @@ def check_new_names(new: Iterable[str], argument: str) -> None:
             raise ConfigError(argument, f"'{name}' would be read as a pattern; name it otherwise")
 
 
+def check_added(rows: pl.DataFrame | pl.LazyFrame, new: Iterable[str], argument: str) -> None:
+    """Check that new columns take the place of none of `rows`, which would be lost silently.
+
+    Raises:
+        ConfigError: one does, or gets a name that `check_new_names` refuses; with the argument as path.
+    """
+    new, present = list(new), names(rows)
+    check_new_names(new, argument)
+    for name in new:
+        if name in present:
+            problem = (
+                f"the rows have a column '{name}' already; name the new one otherwise, or leave"
+            )
+            raise ConfigError(argument, f"{problem} theirs out before by 'select'")
+
+
 def check_keys(rows: pl.DataFrame | pl.LazyFrame, columns: Sequence[str], argument: str) -> None:
     """Check that `rows` can be ordered, grouped or matched by the columns that `argument` names.
 

@@ -13,7 +13,7 @@ HEAD = """
 version: 1
 tool: example
 about: An example.
-inputs: {kernels: {table: kernel}, spans: {table: span}, calls: {table: call}, memory: {table: memory}}
+inputs: {kernels: {table: kernel}, spans: {table: span}, calls: {table: call}, memory: {table: memory}, accesses: {table: access}, copies: {table: copy}}
 parameters: {n: {type: int, default: 5}, f: {type: float, default: 0.5}}
 stages:
   lives: {use: lifetimes, from: memory}
@@ -56,6 +56,17 @@ def check(stage: str, **settings):
         ("{use: join, from: [spans, spans], on: input_shapes}", "on: column 'input_shapes' is List"),
         ("{use: concat, from: []}", "from: needs at least one input"),
         ("{use: concat, from: [kernels, b]}, b: {use: derive, from: kernels, columns: {dur: name}}", "from: the inputs hold column 'dur' as Int64 and String"),
+        ("{use: concat, from: [kernels, copies], label: source, values: [k, c]}", "label: the rows have a column 'source' already; name the new one otherwise, or leave theirs out before by 'select'"),
+        ("{use: granules, from: accesses, size: 32, column: address}", "column: the rows have a column 'address' already"),
+        ("{use: number, from: kernels, by: [name], column: name}", "column: the rows have a column 'name' already"),
+        ("{use: number, from: kernels, by: [name], column: '*'}", "column: '*' would be read as a pattern"),
+        ("{use: added_time, from: kernels, by: [rank], column: dur}", "column: the rows have a column 'dur' already"),
+        ("{use: shared_time, from: [kernels, copies], by: [rank], column: dur}", "column: the rows have a column 'dur' already"),
+        ("{use: reuse_distance, from: accesses, by: [rank], of: address, order: lane, column: lane}", "column: the rows have a column 'lane' already"),
+        ("{use: live, from: [kernels, lives], by: [rank], column: dur}", "column: the rows have a column 'dur' already"),
+        ("{use: ancestors, from: spans, of: name}", "of: the rows have a column 'name' already"),
+        ("{use: path_texts, from: [spans, spans], node: span_id, parent: parent_id, column: name}", "column: the rows have a column 'name' already"),
+        ("{use: correlate, from: [kernels, calls], by: correlation, columns: {ts: ts}}", "columns: the rows have a column 'ts' already"),
         ("{use: window, from: {rows: kernels}, every: 0}", "every: must be longer than 0 ns, got 0"),
         ("{use: window, from: {rows: kernels}, every: -5}", "every: must be longer than 0 ns, got -5"),
         ("{use: window, from: {rows: kernels}, every: 5, slide: -5}", "slide: must be longer than 0 ns, got -5"),
@@ -72,7 +83,7 @@ def check(stage: str, **settings):
         ("{use: locate, from: [memory, lives], address: event}", "column 'event' is String"),
         ("{use: locate, from: [memory, lives], time: event}", "column 'event' is String"),
         ("{use: locate, from: [memory, lives], by: [nope]}", "from.accesses: needs column 'nope'"),
-        ("{use: correlate, from: [calls, spans], by: containment, columns: [name], time: name}", "column 'name' is String"),
+        ("{use: correlate, from: [calls, spans], by: containment, columns: {span: name}, time: name}", "column 'name' is String"),
         ("{use: rollup, from: spans, values: [dur], node: name}", "column 'name' is String"),
         ("{use: rollup, from: spans, values: [name]}", "values: column 'name' is String; expected numbers"),
         ("{use: rollup, from: spans, values: [dur], name: input_shapes}", "name: column 'input_shapes' is List"),

@@ -85,11 +85,8 @@ def test_a_column_that_may_hold_nulls_stays():
 @pytest.mark.parametrize(
     "stages",
     [
-        ["shown: {use: concat, from: [kernels, kernels], label: trace, values: [a, b]}"],
-        ["shown: {use: number, from: kernels, by: [name], column: trace}"],
         ["shown: {use: value_counts, from: kernels, by: [name], value: ts, tick: trace}"],
         ["shown: {use: nearest, from: kernels, by: [rank], order: [ts], columns: {trace: trace}}"],
-        ["shown: {use: correlate, from: [kernels, few], by: correlation, columns: [trace, dur]}"],
         [
             "shown: {use: unpivot, from: kernels, columns: {a: name, trace: trace}, label: n, value: v}"
         ],

@@ -60,8 +60,7 @@ def test_a_stage_runs_on_ranks_where_its_keys_keep_them_apart(stage, place):
         "{use: derive, from: kernels, columns: {rank: rank + 1}}",
         "{use: select, from: kernels, columns: {rank: device, trace: trace, ts: ts, dur: dur}}",
         "{use: select, from: kernels, columns: [rank, ts, dur]}",
-        "{use: correlate, from: [kernels, copies], by: correlation, columns: {rank: rank}}",
-        "{use: correlate, from: [kernels, copies], by: correlation, columns: [rank]}",
+        "{use: nearest, from: kernels, by: [trace], order: [ts], columns: {rank: rank}}",
     ],
 )
 def test_columns_that_take_the_place_of_the_rank_keep_nothing_apart(stage):

@@ -80,7 +80,7 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "held_at_peak": ("held_at_peak", 1, {}),
     "join": ("join", 2, {"on": ["rank", "pid", "launch_id"], "columns": ["name"], "how": "left"}),
     "lifetimes": ("lifetimes", 1, {}),
-    "live": ("live", 2, {"by": [*RANK, "space"]}),
+    "live": ("live", 2, {"by": [*RANK, "space"], "column": "found"}),
     "live_totals": ("live_totals", 1, {}),
     "locate": ("locate", 2, {"by": None}),
     "nearest": ("nearest", 1, {"by": [*RANK, "object_id"], "order": ["ts", "launch_id"], "where": parse("bytes > 3", "", {}), "columns": {"found": "dur"}}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from pasta.pipeline.columns import check_new_names, integers, intervals_of, number_groups, require
+from pasta.pipeline.columns import check_added, integers, intervals_of, number_groups, require
 from pasta.pipeline.frames import mask, with_arrays
 from pasta.pipeline.kernels.intervals import lengthening
 from pasta.pipeline.stage import Within, stage
@@ -35,10 +35,13 @@ def added_time(
     Returns:
         The rows in their order, with `column`, from 0 to the duration.
 
+    Raises:
+        ConfigError: the rows have a column of the new one's name.
+
     YAML: `{use: added_time, from: kernels, by: [trace, rank, device], column: device_ns}`
     """
     require(rows, [start, duration])
-    check_new_names([column], "column")
+    check_added(rows, [column], "column")
     _, (groups,) = number_groups(by, rows)
     known = mask(rows, pl.col(start).is_not_null() & pl.col(duration).is_not_null())
     intervals = intervals_of(rows, groups, start, duration).where(known)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.columns import (
-    check_new_names,
+    check_added,
     number_groups,
     process_key,
     require,
@@ -39,11 +39,14 @@ def ancestors(
     Returns:
         The rows on each way, with `of` and `depth` (0: a root); in order of process, `of`, `depth`.
 
+    Raises:
+        ConfigError: the rows have a column of the new one's name.
+
     YAML: `ways: {use: ancestors, from: paths, of: way_id, node: path_id, parent: path_parent_id}`
     """
     process = process_key(rows)
     require(rows, [*process, node, parent])
-    check_new_names([of, "depth"], "of")
+    check_added(rows, [of], "of")
     _, (groups,) = number_groups(process, rows)
     ids, above = (unsigned(rows, column).view(np.int64) for column in (node, parent))
     found = np.where(above != 0, rows_with(groups, ids, groups, above), -1)

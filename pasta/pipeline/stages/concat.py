@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.errors import ConfigError
+from pasta.pipeline.columns import check_added
 from pasta.pipeline.stage import stage
 
 
@@ -19,8 +20,8 @@ def concat(
     With `label`, a column of that name says which input a row is from: one of `values`.
 
     Raises:
-        ConfigError: two inputs hold a column in different types, or `values` are not one for each
-            input that `label` is to name.
+        ConfigError: two inputs hold a column in different types, `values` are not one for each
+            input that `label` is to name, or an input has a column of that name.
 
     YAML: `work: {use: concat, from: [kernels, copies], label: what, values: [kernel, copy]}`
     """
@@ -30,6 +31,8 @@ def concat(
         raise ConfigError("label", "needs the name of the column that `values` are for")
     if label is not None and len(values) != len(inputs):
         raise ConfigError("values", f"needs one value for each of the {len(inputs)} inputs")
+    for rows in inputs:
+        check_added(rows, [] if label is None else [label], "label")
     columns: dict[str, pl.DataType] = {}
     for rows in inputs:
         for name, kind in rows.collect_schema().items():

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.columns import number_groups, process_key, require, unsigned
+from pasta.pipeline.columns import check_added, number_groups, process_key, require, unsigned
 from pasta.pipeline.frames import gather_known, with_columns_of
 from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.stage import WITHIN_PROCESS, stage
@@ -46,10 +46,14 @@ def correlate(
     Returns:
         The rows of `left` in their order with `columns`, null where it belongs to no row.
 
+    Raises:
+        ConfigError: `left` has a column of the name of one that is taken.
+
     YAML: `called: {use: correlate, from: {left: kernels, right: calls}, by: correlation, columns: {tid: tid, call_ts: ts}}`
     """
     taken = columns if isinstance(columns, dict) else {name: name for name in columns}
     require(right, taken.values(), "right")
+    check_added(left, taken, "columns")
     found = _FINDERS[by](left, right, time)
     chosen = right.select(pl.col(old).alias(new) for new, old in taken.items())
     return with_columns_of(left, gather_known(chosen, found))

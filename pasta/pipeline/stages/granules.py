@@ -7,7 +7,7 @@ import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.arguments import Bytes
-from pasta.pipeline.columns import integers, require, unsigned
+from pasta.pipeline.columns import check_added, integers, require, unsigned
 from pasta.pipeline.frames import gather, mask, with_arrays
 from pasta.pipeline.kernels.ranges import cut_evenly
 from pasta.pipeline.stage import stage
@@ -35,13 +35,14 @@ def granules(rows: pl.LazyFrame, *, size: Bytes, column: str = "granule") -> pl.
         column: name of the new column, the number of the granule.
 
     Raises:
-        ConfigError: `size` is below 1 byte.
+        ConfigError: `size` is below 1 byte, or the rows have a column of the new one's name.
 
     YAML: `sectors: {use: granules, from: accesses, size: 32, column: sector}`
     """
     require(rows, ["address", "bytes"])
     if size <= 0:
         raise ConfigError("size", f"must be 1 byte or more, got {size}")
+    check_added(rows, [column], "column")
     end = pl.col("address") + pl.col("bytes").cast(pl.UInt64)
     first, beyond = pl.col("address") // size, (end + (size - 1)) // size
     ranges = pl.int_ranges(first.cast(pl.Int64), beyond.cast(pl.Int64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.columns import integers, number_groups, require
+from pasta.pipeline.columns import check_added, integers, number_groups, require
 from pasta.pipeline.frames import with_arrays
 from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.kernels.lifetimes import live_amounts
@@ -29,9 +29,13 @@ def live(
 
     Returns:
         The points in their order with `column`, bytes; null where the point has no time.
+
+    Raises:
+        ConfigError: the points have a column of the new one's name.
     """
     require(points, ["ts"], "points")
     require(lifetimes, ["ts", "end", "bytes"], "lifetimes")
+    check_added(points, [column], "column")
     _, (groups, wanted_groups) = number_groups(by, lifetimes, points)
     starts, ends = integers(lifetimes, "ts", _EVER.min), integers(lifetimes, "end", _EVER.max)
     amounts, wanted = integers(lifetimes, "bytes"), integers(points, "ts")

@@ -35,7 +35,8 @@ def nearest(
         by: columns that name a group; `[]` for one group of all rows.
         order: columns of integers that say what is earlier, the first of which weighs most; null is
             before all.
-        columns: what to take from the row that is found, as `new: old`; null where there is none.
+        columns: what to take from the row that is found, as `new: old`, in place of a column `new` that
+            is there; null where there is none.
         side: `before` for the last earlier row, `after` for the first later one.
         where: which rows may be found; default all.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.errors import ConfigError
-from pasta.pipeline.columns import check_new_names, number_groups
+from pasta.pipeline.columns import check_added, number_groups
 from pasta.pipeline.frames import with_arrays
 from pasta.pipeline.stage import stage
 
@@ -25,12 +25,12 @@ def number(rows: pl.DataFrame, *, by: list[str], column: str) -> pl.DataFrame:
         The rows in their order, with the column.
 
     Raises:
-        ConfigError: `by` is empty or one of it is absent.
+        ConfigError: `by` is empty, one of it is absent, or the rows have a column of the new one's name.
 
     YAML: `numbered: {use: number, from: launches, by: [rank, pid, span_id, stack_id], column: place}`
     """
     if not by:
         raise ConfigError("by", "needs at least one column")
-    check_new_names([column], "column")
+    check_added(rows, [column], "column")
     _, (groups,) = number_groups(by, rows)
     return with_arrays(rows, **{column: groups + 1})

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.columns import check_new_names, require, unsigned
+from pasta.pipeline.columns import check_added, require, unsigned
 from pasta.pipeline.frames import from_arrays, on_host, with_columns_of
 from pasta.pipeline.kernels.ordering import rows_with
 from pasta.pipeline.stage import stage
@@ -43,11 +43,14 @@ def path_texts(
         parent: the column of parents' ids, 0 for none.
         name: the column of names.
 
+    Raises:
+        ConfigError: the rows have a column of the new one's name.
+
     YAML: `told: {use: path_texts, from: {rows: largest, nodes: nodes}}`
     """
     require(rows, [node], "rows")
     require(nodes, [node, parent, name], "nodes")
-    check_new_names([column], "column")
+    check_added(rows, [column], "column")
     names = on_host(nodes.select(name))[name]
     ids, above, wanted = (
         unsigned(table, key).view(np.int64)

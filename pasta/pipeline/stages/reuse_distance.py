@@ -5,7 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from pasta.errors import ConfigError
-from pasta.pipeline.columns import check_columns, check_new_names, number_groups, ordinals, require
+from pasta.pipeline.columns import (
+    check_added,
+    check_columns,
+    check_new_names,
+    number_groups,
+    ordinals,
+    require,
+)
 from pasta.pipeline.frames import beside, gather_known, with_arrays
 from pasta.pipeline.kernels.namespace import array_namespace
 from pasta.pipeline.kernels.ordering import order_by
@@ -36,8 +43,8 @@ def reuse_distance(
         of: columns that name a thing.
         order: columns of integers in order of which things are used, the first of which weighs
             most; equal uses follow each other in the order of the rows.
-        columns: what to take from the previous use of the same thing, as `new: old`; null where
-            there is none.
+        columns: what to take from the previous use of the same thing, as `new: old`, in place of a
+            column `new` that is there; null where there is none.
         column: name of the new column.
         sampled: share of the things that are in the rows, as `sample` keeps them; distances are
             divided by it and rounded down (SHARDS: Waldspurger et al. 2015).
@@ -46,13 +53,15 @@ def reuse_distance(
         The uses in their order, with `column`, null at the first use of a thing, and `columns`.
 
     Raises:
-        ConfigError: `of` is empty, a column is absent, or `sampled` is no share.
+        ConfigError: `of` is empty, a column is absent, `sampled` is no share, or the uses have a
+            column of the new one's name.
 
     YAML: `{use: reuse_distance, from: accesses, by: [rank, pid], of: sector, order: [launch_id, request, lane]}`
     """
     require(uses, [*by, *of, *order])
     check_columns(uses, columns.values(), "columns")
-    check_new_names([*columns, column], "columns")
+    check_new_names(columns, "columns")
+    check_added(uses, [column], "column")
     if not of:
         raise ConfigError("of", "needs at least one column")
     if not 0 < sampled <= 1:
@@ -69,7 +78,7 @@ def reuse_distance(
     found = xp.full(len(places), NEVER, dtype=xp.int64)
     found[places[previous >= 0]] = places[previous[previous >= 0]]
     taken = uses.select(pl.col(old).alias(new) for new, old in columns.items())
-    kept = uses.select(name for name in uses.columns if name not in {*columns, column})
+    kept = uses.select(name for name in uses.columns if name not in columns)
     rows = with_arrays(kept, **{column: distances})
     rows = rows.with_columns(pl.when(pl.col(column) >= 0).then(column).alias(column))
     return beside(rows, gather_known(taken, found)) if columns else rows

@@ -6,7 +6,7 @@ import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.columns import (
-    check_new_names,
+    check_added,
     integers,
     intervals_of,
     lasting,
@@ -47,14 +47,14 @@ def shared_time(
         The rows in their order, with `column`, from 0 to the duration.
 
     Raises:
-        ConfigError: `at_least` is below 1.
+        ConfigError: `at_least` is below 1, or the rows have a column of the new one's name.
 
     YAML: `{use: shared_time, from: {rows: kernels, others: copies}, by: [rank, device], column: copies_ns}`
     """
     if at_least < 1:
         raise ConfigError("at_least", f"must be 1 or more, got {at_least}")
     require(rows, [start, duration], "rows")
-    check_new_names([column], "column")
+    check_added(rows, [column], "column")
     held = lasting(others, start, duration, "others")
     _, (groups, other_groups) = number_groups(by, rows, held)
     pieces = lasting_together(intervals_of(held, other_groups, start, duration), at_least)
