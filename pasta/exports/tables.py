@@ -12,6 +12,8 @@ from pasta.trace import Trace
 
 _BETWEEN = ";"
 _RUN_TOGETHER = "items of lists with `;` in them: written as several"
+_UNKNOWN = "unknown items of lists: written as empty texts"
+_ALONE = "lists of one item, empty or unknown: written as lists of none"
 
 
 @exporter("csv")
@@ -29,7 +31,9 @@ def export_csv(trace: Trace, out: str) -> Exported:
         texts = [each.list.eval(pl.element().fill_null("")).list.join(_BETWEEN) for each in items]
         rows.with_columns(texts).sink_csv(folder / f"{table}.csv")
         exported.rows[table] = trace.rows(table)
-        exported.lose(_RUN_TOGETHER, sum(_with_separators(rows, name) for name in lists))
+        for name in lists:
+            for reason, count in _not_told_apart(rows, name).items():
+                exported.lose(reason, count)
     return exported
 
 
@@ -47,14 +51,16 @@ def export_arrow(trace: Trace, out: str) -> Exported:
     return exported
 
 
-def _with_separators(rows: pl.LazyFrame, lists: str) -> int:
-    """Return how many items of a column of lists hold what is put between items."""
-    kind = rows.collect_schema()[lists]
-    if kind != pl.List(pl.String):
-        return 0
-    items = rows.select(pl.col(lists).explode(empty_as_null=True))
-    held = pl.col(lists).str.contains(_BETWEEN, literal=True).sum()
-    return int(items.select(held).collect(engine="streaming").item())
+def _not_told_apart(rows: pl.LazyFrame, column: str) -> dict[str, int]:
+    """Return how often the texts of a column's lists hide something, by what."""
+    lists = pl.col(column)
+    items = lists.explode(empty_as_null=False, keep_nulls=False)
+    only = lists.filter(lists.list.len() == 1).list.first().cast(pl.String)
+    hidden = {_UNKNOWN: items.null_count(), _ALONE: (only.fill_null("") == "").sum()}
+    if rows.collect_schema()[column] == pl.List(pl.String):
+        hidden[_RUN_TOGETHER] = items.str.contains(_BETWEEN, literal=True).sum()
+    counts = rows.select(count.cast(pl.Int64).alias(what) for what, count in hidden.items())
+    return counts.collect(engine="streaming").row(0, named=True)
 
 
 def _folder(out: str) -> Path:

@@ -176,7 +176,23 @@ def test_items_of_lists_keep_their_places_in_csv(make_trace, tmp_path):
     exported = api.export(trace, "csv", tmp_path / "c")
     written = pl.read_csv(tmp_path / "c" / "span.csv")
     assert written["input_types"].to_list() == ["f32;;i64", "a;b;c", "", None]
-    assert exported.losses == {"items of lists with `;` in them: written as several": 1}
+    assert exported.losses == {
+        "items of lists with `;` in them: written as several": 1,
+        "unknown items of lists: written as empty texts": 1,
+    }
+
+
+def test_lists_that_csv_does_not_tell_apart_are_counted(make_trace, tmp_path):
+    span = {**HOST, "span_id": 1, "parent_id": 0, "level": "operator", "name": "f", "dur": 5}
+    lists = [[], [""], [None], ["", ""], ["f32"]]
+    trace = make_trace(span=[{**span, "ts": BASE, "input_types": types} for types in lists])
+    exported = api.export(trace, "csv", tmp_path / "c")
+    written = pl.read_csv(tmp_path / "c" / "span.csv")
+    assert written["input_types"].to_list() == ["", "", "", ";", "f32"]
+    assert exported.losses == {
+        "unknown items of lists: written as empty texts": 1,
+        "lists of one item, empty or unknown: written as lists of none": 2,
+    }
 
 
 def test_command_prints_losses_and_names_formats(small, tmp_path):
