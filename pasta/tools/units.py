@@ -1,8 +1,8 @@
 """Numbers for people: times, sizes and shares in readable units; exact values stay in JSON.
 
 A column's name tells its unit: `_ns` (also `dur`) is a time, `bytes` a size, `share` a
-fraction shown in percent, `address` and `pc` an address shown in hexadecimal, `flops_per_second`
-and `bytes_per_second` a rate.
+fraction shown in percent, `address` and `pc` an address shown in hexadecimal, `flops_per_second`,
+`roof` (that of a roofline) and `bytes_per_second` a rate.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def unit_of(column: str) -> str | None:
         return "time"
     if column == "ts" or column.endswith("_ts"):
         return "id"
-    if column == "flops_per_second":
+    if column in ("flops_per_second", "roof"):
         return "flop/s"
     if column == "bytes_per_second":
         return "B/s"

@@ -34,6 +34,7 @@ from pasta.tools.units import fill_template, heading, human, shorten
         (2_500_000_000, "bytes_per_second", "2.50 GB/s"),
         (12.5, "gigabytes_per_second", "12.5"),
         (999, "flops_per_second", "999 flop/s"),
+        (4e13, "roof", "40.00 Tflop/s"),
     ],
 )
 def test_human(value, column, expected):
