@@ -11,7 +11,7 @@ from pasta.schema import TABLES
 from pasta.tools.checks import trace_warnings
 from pasta.tools.many_ranks import FEW_RANKS, add_sums
 from pasta.tools.report import Report, TablePart, tool
-from pasta.tools.units import human
+from pasta.tools.units import human, printable
 from pasta.trace_state import unfinished
 
 
@@ -36,7 +36,8 @@ def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.
     report.findings.append(_sentence(report, rows, finished=finished))
     for source in sources:
         own = rows.filter(pl.col("trace") == source.name)
-        report.findings += trace_warnings(source.trace, own)
+        of_trace = f"{printable(source.name)}: " if len(sources) > 1 else ""
+        report.findings += [of_trace + each for each in trace_warnings(source.trace, own)]
     shown = rows.drop("start_ts", "end_ts")
     many = shown.select("trace", "rank").n_unique() > FEW_RANKS
     if many:

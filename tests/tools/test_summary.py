@@ -126,6 +126,18 @@ def test_what_is_unusual_is_a_finding_of_its_own(make_trace):
     assert len(pasta.run("summary", trace=make_trace("u", kernel=apart, call=calls)).findings) == 1
 
 
+def test_what_is_unusual_names_its_trace_where_there_are_several(make_trace):
+    kernels = [{"ts": 10 * n, "dur": 15, "correlation": n, "name": f"k{n}"} for n in range(1, 4)]
+    calls = [{"ts": 10 * n, "dur": 1, "correlation": n} for n in (1, 2, 3)]
+    apart = [{**kernel, "stream": n} for n, kernel in enumerate(kernels)]
+    runs = {
+        name: make_trace(name, kernel=rows, call=calls)
+        for name, rows in {"usual": apart, "odd": kernels}.items()
+    }
+    [_, alone] = pasta.run("summary", trace=runs["odd"]).findings
+    assert pasta.run("summary", runs=runs).findings[1:] == [f"odd: {alone}"]
+
+
 def test_a_trace_without_times_says_so(make_trace):
     trace = make_trace(metric=[{"launch_id": 1, "name": "waves", "value": 2.0}])
     [said] = pasta.run("summary", trace=trace).findings
