@@ -156,6 +156,16 @@ def test_notebook_html_escapes_names(make_trace):
     assert "&lt;script&gt;" in html
 
 
+def test_notebook_html_shows_as_many_losses_as_text_and_counts_the_others(make_trace):
+    lost = [{"collector": "x", "reason": f"reason {n}", "count": 50 - n} for n in range(43)]
+    report = pasta.run("kernel_frequency", trace=make_trace(kernel=kernels(1), loss=lost))
+    html = report._repr_html_()
+    assert html.count("<td>reason ") == 40
+    assert html.endswith("<p>... and 3 more kinds; all in the report's losses</p>")
+    report.losses = report.losses[:40]
+    assert "more kinds" not in report._repr_html_()
+
+
 def test_report_functions_and_stages_register_by_decorator():
     @pasta.stage("twice_for_this_test", row_wise=True)
     def twice(rows: pl.LazyFrame, *, column: str) -> pl.LazyFrame:

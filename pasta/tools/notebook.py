@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from pasta.tools.report import Report, TablePart
+from pasta.tools.report import MOST_LOSSES, Report, TablePart
 from pasta.tools.units import heading, human
 
 
@@ -28,9 +28,14 @@ def render_html(report: Report) -> str:
                 + _table([heading(name, columns) for name in columns], cells)
             )
     if report.losses:
-        cells = [[loss["collector"], loss["reason"], str(loss["count"])] for loss in report.losses]
+        cells = [
+            [loss["collector"], loss["reason"], str(loss["count"])]
+            for loss in report.losses[:MOST_LOSSES]
+        ]
         lines.append("<h4>Losses in the input</h4>")
         lines.append(_table(["collector", "reason", "count"], cells))
+        if (more := len(report.losses) - MOST_LOSSES) > 0:
+            lines.append(f"<p>... and {more:,} more kinds; all in the report's losses</p>")
     return "\n".join(lines)
 
 

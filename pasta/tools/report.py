@@ -20,6 +20,8 @@ from pasta.trace_state import unfinished
 
 MOST_FINDINGS = 5
 """Findings shown for one line of YAML that holds for many rows; the rest is counted."""
+MOST_LOSSES = 40
+"""Losses shown in a terminal and in a notebook; the rest is counted."""
 _NAMES = {"trace", "run", "whose"}
 """Columns that name the trace of a row themselves, where there are several."""
 

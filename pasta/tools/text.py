@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pasta.tools.heatmap import print_heatmap
-from pasta.tools.report import ChartPart, Report, TablePart
+from pasta.tools.report import MOST_LOSSES, ChartPart, Report, TablePart
 from pasta.tools.units import heading, human, printable, shorten
 
 _BARS = " ▏▎▍▌▋▊▉█"
@@ -19,7 +19,6 @@ _CONSTANT_COLUMNS = ("trace", "rank", "pid")
 _LEAST_NAME = 24
 _TRANSPOSED_ROWS = 4
 _MOST_BARS = 40
-_MOST_LOSSES = 40
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -214,9 +213,9 @@ def _print_losses(losses: list[dict[str, Any]], console: Console) -> None:
     table.add_column("collector")
     table.add_column("what was lost or not trusted")
     table.add_column("count", justify="right")
-    for loss in losses[:_MOST_LOSSES]:
+    for loss in losses[:MOST_LOSSES]:
         table.add_row(*(_text(human(loss[key], key)) for key in ("collector", "reason", "count")))
     console.print(table)
-    if len(losses) > _MOST_LOSSES:
-        told = f"{_MOST_LOSSES} of {len(losses):,} kinds; all with --format json"
+    if len(losses) > MOST_LOSSES:
+        told = f"{MOST_LOSSES} of {len(losses):,} kinds; all with --format json"
         console.print(Text(told, style="dim"))
