@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from statistics import median
 
+import polars as pl
 import pytest
 
 from pasta import api
 from pasta.pipeline.config import load_config
 from pasta.tools.shipped import config_folder, shipped_tools
+from pasta.tools.units import unit_of
 
 MOST_LINES = 40
 MEDIAN_LINES = 25
@@ -22,6 +25,8 @@ DECIDING = {
     "roofline": ("most", ["roof_share", "time_ns"]),
 }
 """Tool -> its widest table, and what decides there."""
+_PLURAL = re.compile(r"\{(\w+)\} (?!as |is )(\w+s)\b(?!,| and )")
+"""Not a list, as `{n} kernels and copies`."""
 FILES = sorted(config_folder().rglob("*.yaml"))
 PARTS = [path for path in FILES if path.parent.name == "parts"]
 
@@ -34,6 +39,20 @@ def test_files_are_short(path):
 
 def test_tools_are_shorter_still():
     assert median(lines_of(path) for path in FILES if path not in PARTS) <= MEDIAN_LINES
+
+
+@pytest.mark.parametrize("tool", shipped_tools())
+def test_findings_read_well_of_one(tool):
+    """A number with a noun in the plural says what it is of one: `{n:call|calls}`."""
+    config, graph = api.check(tool)
+    plurals = [
+        (column, noun)
+        for options in (item.options for item in config.report if "finding" in item.options)
+        for column, noun in _PLURAL.findall(options["finding"])
+        if graph.schemas[options["from"]].get(column, pl.String).is_integer()
+        and unit_of(column) is None
+    ]
+    assert plurals == []
 
 
 @pytest.mark.parametrize("tool", DECIDING)

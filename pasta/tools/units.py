@@ -128,6 +128,8 @@ def fill_template(
 ) -> str:
     """Replace `{column}` and `{column:kind}` by values of `row`; long names lose their middle.
 
+    `{column:one|many}` is a number with what is said of one, or else of others, as `{n:call takes|calls take}`.
+
     `device {device}` is `the host or an unknown device` where it is none.
 
     Raises:
@@ -136,16 +138,21 @@ def fill_template(
 
     def value(match: re.Match[str]) -> str:
         name, kind = match.group(1), match.group(2)
-        if name in row:
-            return shorten(human(row[name], name, kind))
-        if name in parameters:
-            return human(parameters[name], name, kind)
-        known = ", ".join([*row, *parameters])
-        raise ConfigError(path, f"'{template}' names '{name}'; there are: {known}")
+        if name not in row and name not in parameters:
+            known = ", ".join([*row, *parameters])
+            raise ConfigError(path, f"'{template}' names '{name}'; there are: {known}")
+        found = row[name] if name in row else parameters[name]
+        if kind is not None and "|" in kind:
+            return _counted(found, name, *kind.split("|", 1))
+        return shorten(human(found, name, kind)) if name in row else human(found, name, kind)
 
     if row.get("device") == NO_DEVICE:
         template = template.replace("device {device}", "the host or an unknown device")
     return _FIELD.sub(value, template)
+
+
+def _counted(value: Any, column: str, one: str, many: str) -> str:
+    return f"{human(value, column)} {one if value == 1 else many}"
 
 
 def _percent(value: float) -> str:

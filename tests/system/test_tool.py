@@ -35,7 +35,7 @@ def test_hosts_have_the_sums_of_their_devices(tmp_path):
         ("far", 1, 0, None, None),
         ("head", 3, 1, 64, 80),
     ]
-    assert report.findings == ["the run of t was on 2 host(s) with 4 cores and 1 accelerator(s)"]
+    assert report.findings == ["the run of t was on 2 hosts with 4 cores and 1 accelerator"]
 
 
 def test_every_device_names_what_it_is_linked_with(tmp_path):

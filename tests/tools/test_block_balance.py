@@ -26,7 +26,7 @@ def test_an_even_grid():
     launch = report.tables["uneven"].to_dicts()[0]
     assert (launch["blocks"], launch["grid_blocks"], launch["imbalance"]) == (2, 2, 1)
     assert (launch["active_share"], launch["idle_requests"], launch["idle_lanes"]) == (1, 0, 0)
-    assert report.findings == ["100.0 % of the lanes take part in 2 requests of 1 launches"]
+    assert report.findings == ["100.0 % of the lanes take part in 2 requests of 1 launch"]
 
 
 def test_one_block_does_three_times_the_work():
@@ -45,7 +45,7 @@ def test_a_branch_idles_half_a_warp():
     report = run(rows)
     shares = report.tables["divergent"].select("pc", "active_share", "idle_lanes").rows()
     assert shares == [(0x20, 0.5, 16), (0x10, 1.0, 0)]
-    assert report.findings[0] == "50.0 % of the lanes take part in instruction 0x20 of first, which makes 1 requests"  # fmt: skip
+    assert report.findings[0] == "50.0 % of the lanes take part in instruction 0x20 of first, which makes 1 request"  # fmt: skip
     assert report.facts["active_share"] == 0.75
     assert report.facts["missing"] == 1
 

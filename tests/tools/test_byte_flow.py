@@ -70,7 +70,7 @@ def test_a_chain_that_fuses():
         "dead_bytes": 0,
         "kept_bytes": 0,
     }
-    assert report.findings[0] == "fusing k1 with the k2 right after it would save 1.95 KiB of reads and writes, in 1 pairs"  # fmt: skip
+    assert report.findings[0] == "fusing k1 with the k2 right after it would save 1.95 KiB of reads and writes, in 1 pair"  # fmt: skip
     assert "whole tensors" in report.findings[-1]
 
 

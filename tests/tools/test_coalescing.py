@@ -44,5 +44,5 @@ def test_requests_of_a_kernel_are_averaged(make_trace):
     assert (row["requests"], row["sectors_per_request"], row["needless_sectors"]) == (3, 40 / 3, 28)
     assert report.findings == [
         "k needs 13.33 sectors of 32 bytes for a request, where 4 would hold the bytes it asks for",
-        "3 requests need 40 sectors; 12 would hold their bytes",
+        "3 requests need 40 sectors; 12 would hold the bytes",
     ]

@@ -64,7 +64,7 @@ def test_pageable_memory_is_compared_with_pinned_of_the_same_size(make_trace):
     report = pasta.run("copy_bandwidth", trace=make_trace(copy=copies))
     (saving,) = (text for text in report.findings if "would save" in text)
     assert saving == (
-        "HtoD, pageable host memory, 1 copies of 64.00 KiB or more: pinned memory would save 30.00 us of 40.00 us,"
+        "HtoD, pageable host memory, 1 copy of 64.00 KiB or more: pinned memory would save 30.00 us of 40.00 us,"
         " at the 10 GB/s that this trace reaches with it"
     )
 

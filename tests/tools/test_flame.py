@@ -90,7 +90,7 @@ def test_device_time_by_launching_path(make_trace):
     assert report.findings == [
         KERNELS_RUN,
         "gemm itself has 51.0 % of the device time, called by aten::add > < linear;",
-        "1 of 6 kernels, 7.1 % of the device time, have no recorded launch: nobody knows what caused them",
+        "of 6 kernels 1 has no recorded launch, 7.1 % of the device time: nobody knows what caused that",
         "17.3 % of the device time have neither a stack nor a range to tell where they come from",
     ]
 
@@ -175,7 +175,7 @@ def test_in_time_and_by_thread(make_trace):
 def test_samples_without_a_time_have_no_order(make_trace):
     trace = make_trace(sample=[{**SAMPLED["sample"][0], "ts": None}], frame=SAMPLED["frame"])
     report = pasta.run("flame", trace=trace, order="time")
-    assert "1 of 1 rows have no time, so that their order is unknown" in report.findings
+    assert "of 1 row 1 has no time, so that its order is unknown" in report.findings
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_what_is_no_time_is_not_shown_as_time(make_trace):
     report = pasta.run(
         "flame", trace=make_trace(sample=[{**sample, "ts": 1, **cycles}], frame=frames)
     )
-    assert report.findings[0] == "weight of samples of kind cycles: 10,101,010 in 1 rows"
+    assert report.findings[0] == "weight of samples of kind cycles: 10,101,010 in 1 row"
     bare = [{**sample, "ts": ts, "kind": "on_cpu"} for ts in (1, 2, 3)]
     report = pasta.run("flame", trace=make_trace("bare", sample=bare, frame=frames))
     assert report.findings[0] == "samples on the CPU: 3 in 3 rows"

@@ -101,7 +101,7 @@ def test_stacks_by_hand(make_trace):
 def test_findings_name_the_first_of_each_kind(make_trace):
     first, second, third = pasta.run("hot_path", trace=make_trace(**tables())).findings
     assert first.startswith("sgemm takes 57.1 % of device time: 60 ns in 3 launches from net")
-    assert second.startswith("relu makes 90.0 % of the accesses of global memory: 81 in 1 launches")
+    assert second.startswith("relu makes 90.0 % of the accesses of global memory: 81 in 1 launch")
     assert third.startswith("sgemm is launched most often: 3 times (50.0 %)")
 
 

@@ -31,7 +31,7 @@ def test_idle_for_longer_than_moving_takes(make_trace):
     assert (row["object_id"], row["idle_ns"]) == (1, 1_099_900)
     assert row["byte_seconds"] == pytest.approx(1_000_000 * 1_099_900e-9)
     assert report.findings[0].startswith("object 1 of 976.56 KiB (tensor)")
-    assert "lies idle 1 times for 1.10 ms in all" in report.findings[0]
+    assert "lies idle 1 time for 1.10 ms in all" in report.findings[0]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_kernels_that_take_no_time_have_no_share_of_it(make_trace):
     assert report.tables["top"]["time_share"].to_list() == [None, None]
     assert report.findings == [
         "a makes 2 calls, 66.7 % of all; it has no duration",
-        "2 of 2 kernels make 80 % of the 3 calls",
+        "of 2 kernels 2 make 80 % of 3 calls",
     ]
 
 

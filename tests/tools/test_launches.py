@@ -54,7 +54,7 @@ def test_the_stack_is_that_of_the_call_or_else_of_the_operator(make_trace, tmp_p
 
 def test_launches_are_counted_by_operator(make_trace):
     report = pasta.run("launches", trace=make_trace(kernel=KERNELS, call=CALLS, span=SPANS))
-    assert report.findings == ["4 of 5 launches were made in an operator, 3 in a module"]
+    assert report.findings == ["of 5 launches 4 were made in an operator, 3 in a module"]
     assert report.tables["most"].rows()[0] == ("aten::addmm", "k", 2, 10)
 
 

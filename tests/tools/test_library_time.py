@@ -107,7 +107,7 @@ def test_time_is_summed_and_merged_by_device(make_trace):
 
 def test_kernels_that_take_no_time_are_said_to(make_trace):
     report = pasta.run("library_time", trace=make_trace(kernel=[kernel(1, "volta_sgemm", 0, 0)]))
-    assert report.findings == ["none of 1 kernels takes any time: of time nothing can be said"]
+    assert report.findings == ["none of 1 kernel takes any time: of time nothing can be said"]
 
 
 def test_what_no_name_tells_is_said(make_trace):

@@ -37,7 +37,9 @@ def test_where_shapes_are_missing_the_share_is_a_lower_bound(tmp_path):
     assert report.findings[0].startswith(f"{done:,} floating-point operations")
     assert "of steps are at least " in report.findings[0]
     assert "flop/s)" in report.findings[0]
-    assert report.findings[1].startswith("1 of 24 matrix products")
+    assert report.findings[1].startswith(
+        "of 24 matrix products, attentions and convolutions 1 has no shapes: its work"
+    )
 
 
 def test_several_devices_and_a_given_peak(tmp_path):
@@ -58,7 +60,9 @@ def test_what_is_unknown_has_a_reason(tmp_path):
     row = report.tables["ranks"].row(0, named=True)
     assert (row["flops"], row["utilisation_share"], row["reason"]) == (0, None, "no product with shapes")  # fmt: skip
     assert report.findings[0].startswith("no matrix product, attention or convolution in a step")
-    assert report.findings[1].startswith("24 of 24 matrix products")
+    assert report.findings[1].startswith(
+        "of 24 matrix products, attentions and convolutions 24 have no shapes"
+    )
 
 
 def test_nothing(tmp_path):

@@ -127,4 +127,4 @@ def test_an_unfinished_range_takes_neither_time_nor_what_follows(make_trace):
     assert rows == [("mm", 50, 1), ("add", 5, 0), ("lost", 0, 0)]
     assert report.facts["unfinished_ranges"] == 1
     assert report.facts["kernels_in_no_range"] == 1
-    assert any(finding.startswith("1 ranges have no recorded end") for finding in report.findings)
+    assert any(finding.startswith("1 range has no recorded end") for finding in report.findings)

@@ -117,7 +117,10 @@ def test_operator_work_counts_what_shapes_do_not_tell(make_trace):
     spans = [*SPANS, operator(9, "aten::convolution", 90, 95, ["1x3x8x8", "4x3x3x3"])]
     report = pasta.run("operator_work", trace=make_trace(span=spans))
     assert (report.facts["calls"], report.facts["untold"], report.facts["flops"]) == (4, 1, 400_512)
-    assert any(finding.startswith("1 of 4 matrix products") for finding in report.findings)
+    assert any(
+        finding.startswith("of 4 matrix products, attentions and convolutions 1 has")
+        for finding in report.findings
+    )
     touches = [{"launch_id": 0, "span_id": 9, "space": "tensor", "object_id": 1, "unique_written": 4 * 4 * 36, "unique_bytes": 2_000}]  # fmt: skip
     report = pasta.run("operator_work", trace=make_trace("told", span=spans, touch=touches))
     assert report.facts["untold"] == 0

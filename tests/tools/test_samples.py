@@ -66,7 +66,7 @@ def test_findings_name_the_heaviest_of_each_kind(make_trace):
     assert report.findings == [
         "read;all itself has 70.0 % of the weight of kind off_cpu, with what it calls 70.0 %",
         "fib itself has 60.0 % of the weight of kind on_cpu, with what it calls 60.0 %",
-        "1 of 5 samples of kind on_cpu have no stack, 0 no weight",
+        "of 5 samples of kind on_cpu 1 has no stack, 0 no weight",
     ]
 
 

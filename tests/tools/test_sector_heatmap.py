@@ -56,7 +56,7 @@ def test_warps_are_those_of_all_blocks():
     ]
     report = run(rows)
     assert report.tables["hottest"].select("accesses", "warps").rows() == [(4, 3)]
-    assert "object 3 4 times, by 3 warps in 1 launches" in report.findings[-1]
+    assert "object 3 4 times, by 3 warps in 1 launch" in report.findings[-1]
     assert run(rows, block=1).tables["hottest"].select("accesses", "warps").rows() == [(2, 1)]
 
 

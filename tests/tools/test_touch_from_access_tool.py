@@ -70,7 +70,7 @@ def test_the_reduced_accesses_give_the_same_rows(make_trace, granularity):
     }
     assert report.findings[:2] == [
         "2 launches made 3,000 accesses that were recorded one by one",
-        f"{len(expected)} of {len(expected)} rows are recorded as they are computed from the accesses",
+        f"of {len(expected)} rows {len(expected)} are recorded as they are computed from the accesses",
     ]
 
 

@@ -49,6 +49,17 @@ def test_templates_take_columns_parameters_and_kinds():
         fill_template("{nmae}", row, "p", {"top": 3})
 
 
+def test_templates_say_of_one_what_they_say_of_others_in_the_plural():
+    text = "{n:launch takes|launches take} {least:time|times} as long"
+    assert fill_template(text, {"n": 1}, "p", {"least": 2}) == "1 launch takes 2 times as long"
+    assert fill_template(text, {"n": 1234}, "p", {"least": 1}) == (
+        "1,234 launches take 1 time as long"
+    )
+    assert fill_template("{n:launch|launches}", {"n": None}, "p", {}) == "- launches"
+    with pytest.raises(ConfigError, match="names 'm'; there are: n"):
+        fill_template("{m:launch|launches}", {"n": 1}, "p", {})
+
+
 def test_templates_evaluate_nothing():
     assert fill_template("{name.__class__} {0}", {"name": "k"}, "p", {}) == "{name.__class__} {0}"
 

@@ -81,7 +81,7 @@ def test_what_is_used_from_end_to_end_is_pinned(make_trace):
     report = run(make_trace)
     assert of(report, "allocation", "pin", ["object_id", "bytes"]) == [(1, 64 * MIB)]
     assert of(report, "tensor", "pin", ["object_id", "bytes"]) == []
-    assert "pin 1 objects (allocation) of 64.00 MiB" in " ".join(report.findings)
+    assert "pin 1 object (allocation) of 64.00 MiB" in " ".join(report.findings)
 
 
 def test_what_lies_idle_long_enough_is_evicted(make_trace):

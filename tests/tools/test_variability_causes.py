@@ -71,7 +71,7 @@ def test_a_clock_that_is_lowered_for_a_while(planted):
 def test_few_launches_allow_no_claim(planted):
     report = planted(1, rounds=5, ranks=1)
     assert claims(report) == {}
-    assert "no claim: 38 launches in 38 blocks are too few" in report.findings
+    assert "no claim: 38 launches in 38 blocks: too few" in report.findings
 
 
 def test_what_does_not_vary_needs_no_explanation(planted):
@@ -87,7 +87,7 @@ def test_what_does_not_vary_is_said_in_one_line(planted):
         " the same for all launches, or known of less than half of them"
     )
     assert (
-        "1 of 400 launches are left out, since queued, idle_before, clock or power is not known of them"
+        "of 400 launches 1 is left out, since queued, idle_before, clock or power is not known of them"
         in report.findings
     )
 

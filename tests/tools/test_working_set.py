@@ -123,7 +123,9 @@ def test_an_object_id_that_is_used_twice_counts_once(make_trace):
     report = run(make_trace, memory=memory, touch=[touch(1, 1)])
     row = report.tables["sorted"].to_dicts()[0]
     assert (row["working_set_bytes"], row["reused_ids"]) == (100, 1)
-    assert any("stand for several allocations" in finding for finding in report.findings)
+    assert any(
+        "1 object id stands for several allocations" in finding for finding in report.findings
+    )
 
 
 def test_findings_say_what_was_counted(make_trace):
@@ -165,7 +167,7 @@ def test_a_memory_run_has_objects_and_tensors_side_by_side(make_trace):
     assert (rows["tensor"]["working_set_bytes"], rows["tensor"]["unique_bytes"]) == (2_048, 512)
     assert (rows["device"]["outside_bytes"], rows["tensor"]["outside_bytes"]) == (None, (2 << 20) + 512)  # fmt: skip
     assert (report.facts["space"], report.facts["kind"]) == ("tensor", "kernel launches")
-    assert any("3 accesses of rank 0, in 1 launches, fell outside every known allocation" in f for f in report.findings)  # fmt: skip
+    assert any("3 accesses of rank 0, in 1 launch, fell outside every known allocation" in f for f in report.findings)  # fmt: skip
     assert any("outside every known object of space tensor, one of them 2.00 MiB" in f for f in report.findings)  # fmt: skip
 
 
