@@ -221,9 +221,15 @@ def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
     rows, columns, limit = tables[name], options.get("columns"), options.get("limit", 20)
     if "where_filled" in options:
         sometimes = options["where_filled"]
-        empty = {column for column in sometimes if rows[column].null_count() == rows.height}
+        empty = {column for column in sometimes if not _filled(rows[column])}
         columns = [column for column in options["columns"] if column not in empty]
     report.parts.append(TablePart(name, title, rows, columns, limit))
+
+
+def _filled(column: pl.Series) -> bool:
+    """Tell whether a cell holds anything: null and the empty text do not."""
+    held = column.filter(column != "") if column.dtype == pl.String else column.drop_nulls()
+    return len(held) > 0
 
 
 def _add_chart(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFrame]) -> None:

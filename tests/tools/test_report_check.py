@@ -43,6 +43,18 @@ def test_good_items(tmp_path, item):
     check(tmp_path, item)
 
 
+def test_columns_that_hold_nothing_are_not_shown_where_a_tool_says_so(tmp_path, make_trace):
+    table = "{table: told, columns: [name, none, some, blank], where_filled: [none, some, blank]}"
+    path = tmp_path / "tool.yaml"
+    told = (
+        "  told: {use: derive, from: long, columns: {none: stream, some: registers, blank: \"''\"}}"
+    )
+    path.write_text(BASE.replace("report:", f"{told}\nreport:").replace("ITEM", table))
+    kernels = [{"dur": 5, "name": "a"}, {"dur": 6, "name": "b", "registers": 7}]
+    [part] = pasta.run(str(path), trace=make_trace(kernel=kernels)).parts
+    assert part.columns == ["name", "some"]
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [
