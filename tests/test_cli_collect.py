@@ -178,11 +178,7 @@ def test_a_program_outlives_pasta_and_shared_memory_is_clean(out, tmp_path):
         assert channels_of(pasta.pid)
         pasta.kill()
         pasta.wait()
-        for _ in range(200):  # two seconds
-            if not channels_of(pasta.pid):
-                break
-            time.sleep(0.01)
-        assert channels_of(pasta.pid) == []
+        wait_until(lambda: not channels_of(pasta.pid))
         pasta.stdin.write("7\n")
         pasta.stdin.flush()
         wait_until(lambda: code.exists() and code.read_text())

@@ -114,9 +114,10 @@ class Member:
             os.kill(os.getpid(), number)
 
     def _kill(self) -> None:
+        program = self._program  # it may end meanwhile
         with contextlib.suppress(OSError):
-            if self._program is not None:
-                signal.pidfd_send_signal(self._program, signal.SIGKILL)
+            if program is not None:
+                signal.pidfd_send_signal(program, signal.SIGKILL)
 
     def _let_go(self) -> None:
         """Take it that the program has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import socket
@@ -18,22 +19,20 @@ from pasta.errors import CollectError
 from pasta.system import coordinator
 from pasta.system import run as runs
 from pasta.system.graph import Entity, Node, System
+from pasta.system.member import Member
 from pasta.system.messages import Connection
-from pasta.system.run import Outcome, Request, run_system
+from pasta.system.run import SENT, Outcome, Request, run_system
 from pasta.trace import Trace
+from tests.collect.recorded_programs import WRITTEN
 from tests.system.test_run import run, spans
 from tests.trace_join.two_runs import memory_run, program, timeline_run
 
-WAITS = """
-import os, signal, sys, time, pasta
+WAITS = f"""{WRITTEN}
 ME = os.environ["PASTA_ENTITY"]
-def session():
-    return sys.modules["pasta_target.session"].current()
 if ME == "head":
     with pasta.annotate("of head"):
         pass
-    while any(map(len, session()._tables)):
-        time.sleep(0.01)
+    wait_until_written()
     open("head.began", "w").close()
     time.sleep(600)
 while not os.path.exists("head.began"):
@@ -59,7 +58,9 @@ def test_where_one_host_is_lost_the_others_are_ended_and_kept(tmp_path):
 
 
 def test_the_others_go_on_where_that_is_wanted(tmp_path):
-    program = WAITS.replace("time.sleep(600)", "time.sleep(1); sys.exit(5)") + "sys.exit(3)"
+    known = f"t/{SENT}/far"  # where its trace is put, when the end of its program is known
+    goes_on = f"while not os.path.exists({known!r}): time.sleep(0.01)\n    sys.exit(5)"
+    program = WAITS.replace("time.sleep(600)", goes_on) + "sys.exit(3)"
     done = run(tmp_path, TWO, "--keep-going", program=program)
     assert done.returncode == 3  # the first in time, not the first in the file
     assert "head: the program ended with exit 5" in done.stderr
@@ -85,6 +86,20 @@ def test_a_program_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path, mon
     assert "head: the program ended with signal 9 (SIGKILL)" in outcome.lines
 
 
+def launched(told: Path) -> bool:
+    """Whether a launcher has written its process id, to the end of the line."""
+    return told.exists() and told.read_text().endswith("\n")
+
+
+def test_a_program_that_ends_while_it_is_killed_is_no_failure(monkeypatch):
+    with subprocess.Popen(["true"]) as program:
+        looks = [os.pidfd_open(program.pid), None]
+    handle = looks[0]
+    monkeypatch.setattr(Member, "_program", property(lambda _: looks.pop(0)), raising=False)
+    Member.__new__(Member)._kill()
+    os.close(handle)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_before_the_programs_begin_ends_all(tmp_path, number):
     slow = "{launch: \"sh -c 'echo $$ > slow; exec sleep 100'\"}"
@@ -93,7 +108,7 @@ def test_an_interruption_before_the_programs_begin_ends_all(tmp_path, number):
     command += ["--with", "torch:operators", "--", "touch", "began"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
-        while not (tmp_path / "slow").exists() and time.monotonic() < until:
+        while not launched(tmp_path / "slow") and time.monotonic() < until:
             time.sleep(0.05)
         time.sleep(1)
         process.send_signal(number)

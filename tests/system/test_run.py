@@ -16,6 +16,7 @@ import pytest
 
 from pasta.schema import arrow_schema
 from pasta.trace import Trace
+from tests.collect.recorded_programs import WRITTEN
 
 PROGRAM = """
 import os, sys, pasta
@@ -134,8 +135,8 @@ def test_a_stranger_is_not_let_in(tmp_path):
 
 
 def test_a_signal_reaches_all_programs_and_their_traces_are_kept(tmp_path):
-    recorded = "import time; time.sleep(2)\nopen("  # what is recorded is safe by then
-    program = PROGRAM.replace("open(", recorded).replace("sys.exit(", "time.sleep(60)\nsys.exit(")
+    program = WRITTEN + PROGRAM.replace("open(", "wait_until_written()\nopen(")
+    program = program.replace("sys.exit(", "time.sleep(600)\nsys.exit(")
     (tmp_path / "system.yaml").write_text("version: 1\nentities: {head: {}, far: {}}\n")
     (tmp_path / "program.py").write_text(program)
     command = [sys.executable, "-m", "pasta", "system", "run", "system.yaml", "-o", "t"]
@@ -162,35 +163,50 @@ def test_cores_are_set_apart(tmp_path):
 @pytest.fixture
 def other_host():
     """A network namespace that is reached over a cable, as `ip netns exec` takes it."""
-    name, own, its = "pasta-test", "pastatest0", "pastatest1"
+    me = os.getpid()  # others may run these tests at the same time, or have been killed in them
+    name, own, its = f"pasta-test-{me}", f"pt{me}a", f"pt{me}b"
+    address, far = (f"10.213.{me // 64 % 256}.{me % 64 * 4 + host}" for host in (1, 2))
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("network namespaces need root and iproute2")
     if subprocess.run(["ip", "netns", "add", name], check=False).returncode:
         pytest.skip("this machine makes no network namespaces")
     try:
+        cable = f"link add {own} type veth peer name {its} netns {name}"
+        if subprocess.run(["ip", *cable.split()], check=False).returncode:
+            pytest.skip("this machine makes no cables between network namespaces")
         for line in (
-            f"link add {own} type veth peer name {its} netns {name}",
-            f"addr add 10.213.7.1/30 dev {own}",
+            f"addr add {address}/30 dev {own}",
             f"link set {own} up",
-            f"-n {name} addr add 10.213.7.2/30 dev {its}",
+            f"-n {name} addr add {far}/30 dev {its}",
             f"-n {name} link set {its} up",
         ):
             subprocess.run(["ip", *line.split()], check=True)
-        yield name
+        yield name, address
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
 
 
+OWN_CLOCK = ["unshare", "--time", "--fork", "--monotonic", "86400"]
+
+
+def has_clocks_of_its_own() -> bool:
+    """Whether this machine gives a program a clock that is a day ahead."""
+    if shutil.which(OWN_CLOCK[0]) is None or not Path("/proc/self/ns/time").exists():
+        return False
+    return subprocess.run([*OWN_CLOCK, "true"], check=False).returncode == 0
+
+
 def test_hosts_with_networks_and_clocks_of_their_own(tmp_path, other_host):
-    launch = f"ip netns exec {other_host}"
-    if shutil.which("unshare") and Path("/proc/self/ns/time").exists():
-        launch += " unshare --time --fork --monotonic 86400"
+    name, address = other_host
+    launch = f"ip netns exec {name}"
+    if has_clocks_of_its_own():
+        launch += f" {' '.join(OWN_CLOCK)}"
     far = f"{{launch: {launch}, pasta: {PASTA}, nodes: {{net: {{kind: nic}}}}}}"
     system = (
         f"  head: {{nodes: {{net: {{kind: nic}}}}}}\n  far: {far}\n"
         "links: [{from: head/net, to: far/net, kind: network}]\n"
     )
-    done = run(tmp_path, system, "--address", "10.213.7.1")
+    done = run(tmp_path, system, "--address", address)
     assert done.returncode == 0, done.stderr
     trace = Trace.open(tmp_path / "t")
     began = trace.scan("process").collect().sort("rank")["started"].to_list()
