@@ -31,6 +31,7 @@ MOST_WAITING_ROWS = 1 << 18
 """Rows that wait for the next refresh; more are left out of the view."""
 
 _RATE_SECONDS = 2.0
+_END_SECONDS = 1.0
 _IDLE_FACTOR = 3
 """A refresh is followed by so many times its own length without one: a quarter of a core at most."""
 
@@ -100,7 +101,7 @@ class LiveView:
         """Take the view away; a terminal that takes no more is not waited for."""
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=1)
+            self._thread.join(timeout=_END_SECONDS)
 
     def _refresh_often(self) -> None:
         lines = LowestLines(self._stream.fileno(), MOST_LINES if self._live is not None else 2)

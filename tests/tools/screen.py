@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -9,6 +10,7 @@ import re
 import struct
 import termios
 
+_UNFINISHED = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
 _TOKEN = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])|\x1b([78D])|([^\x1b])", re.DOTALL)
 
 
@@ -90,6 +92,8 @@ class Terminal:
         self.ours, self.programs = pty.openpty()
         self.resize(columns, lines)
         self.screen = Screen(columns, lines)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._begun = ""
 
     def resize(self, columns: int, lines: int) -> None:
         size = struct.pack("HHHH", lines, columns, 0, 0)
@@ -99,6 +103,7 @@ class Terminal:
         os.write(self.programs, text.encode())
 
     def shown(self) -> list[str]:
+        """What stands there now; of what is being written it may be the first half."""
         os.set_blocking(self.ours, False)
         data = b""
         while True:
@@ -106,7 +111,11 @@ class Terminal:
                 data += os.read(self.ours, 1 << 16)
             except BlockingIOError:
                 break
-        self.screen.feed(data.decode())
+        text = self._begun + self._decoder.decode(data)
+        unfinished = _UNFINISHED.search(text)
+        whole = unfinished.start() if unfinished else len(text)
+        self._begun = text[whole:]
+        self.screen.feed(text[:whole])
         return self.screen.text
 
     def close(self) -> None:

@@ -54,8 +54,18 @@ def _plain_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def sampled(library, seconds=0.2, period=0.02, rank=0):
-    """What is appended while a block runs, by table; notes, the time before and after."""
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """Give the helper the time to begin and to end that a busy machine needs."""
+    for name in ("_READY_SECONDS", "_END_SECONDS"):
+        monkeypatch.setattr(f"pasta.collect.nvml.sampling.{name}", 60.0)
+
+
+def sampled(library, seconds=0.2, period=0.02, rank=0, samples=0):
+    """What is appended while a block runs, by table; notes, the time before and after.
+
+    The block runs for so long, and until there are so many samples of the first card.
+    """
     rows: dict[str, list[pl.DataFrame]] = {}
 
     def append(of, name, arrow):
@@ -66,12 +76,18 @@ def sampled(library, seconds=0.2, period=0.02, rank=0):
     before = time.monotonic_ns() + offset
     with Sampling(append, rank, offset, period, str(library)) as sampling:
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while time.monotonic() < until or samples_of(rows) < samples:
             sampling.receive()
             time.sleep(0.005)
         notes = sampling.finish()
     after = time.monotonic_ns() + offset
     return {name: pl.concat(frames) for name, frames in rows.items()}, notes, before, after
+
+
+def samples_of(rows):
+    """How many samples of the first card were appended."""
+    metrics = (frame.filter(device=0) for frame in rows.get("metric", ()))
+    return sum(frame["ts"].n_unique() for frame in metrics)
 
 
 def test_every_counter_of_every_card_has_its_value_and_unit(library):
@@ -97,7 +113,7 @@ def test_every_counter_of_every_card_has_its_value_and_unit(library):
 
 
 def test_samples_go_on_until_the_end(library):
-    tables, _, before, after = sampled(library, seconds=0.3, period=0.02)
+    tables, _, before, after = sampled(library, seconds=0.3, period=0.02, samples=4)
     energy = tables["metric"].filter(pl.col("name") == "energy", pl.col("device") == 0)
     times = energy["ts"]
     assert times.is_sorted()
@@ -150,7 +166,7 @@ def test_what_a_card_does_not_tell_is_counted_once(library, monkeypatch):
 def test_a_failure_that_may_pass_is_counted_each_time(library, monkeypatch):
     monkeypatch.setenv("STAND_IN_CARDS", "1")
     monkeypatch.setenv("STAND_IN_LOST", "1")
-    tables, *_ = sampled(library)
+    tables, *_ = sampled(library, samples=2)
     lost = dict(tables["loss"].select("reason", "count").rows())
     samples = tables["metric"].filter(pl.col("name") == "power").height
     assert samples > 1
@@ -214,8 +230,8 @@ def test_the_helper_dies_with_the_recording(library):
     helper = int(recording.stdout.readline())
     assert Path(f"/proc/{helper}").exists()
     recording.send_signal(signal.SIGKILL)
-    recording.communicate(timeout=10)
-    until = time.monotonic() + 10
+    recording.communicate(timeout=60)
+    until = time.monotonic() + 60
     while _runs(helper) and time.monotonic() < until:
         time.sleep(0.01)
     assert not _runs(helper)
@@ -235,13 +251,17 @@ def collect(library, out, *arguments, **environment):
     paths = {"LD_LIBRARY_PATH": str(library.parent), "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         command, env={**os.environ, **paths, **environment},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
 def test_it_records_beside_a_program_that_knows_nothing_of_it(library, tmp_path):
+    # Two files that were not there at its beginning: the second is of rows that came after it.
+    files = f"ls {tmp_path}/t/rank-00000/metric 2>/dev/null | grep -c parquet"
+    program = f'began=$({files}); until [ "$({files})" -ge $((began + 2)) ]; do sleep 0.05; done'
     done = collect(
-        library, tmp_path / "t", "--with", "nvml", "--period", "0.02", "--", "sleep", "0.2"
+        *(library, tmp_path / "t", "--with", "nvml", "--period", "0.02"),
+        *("--", "sh", "-c", program),
     )
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
@@ -258,7 +278,11 @@ def test_it_records_beside_a_program_that_knows_nothing_of_it(library, tmp_path)
 
 def test_it_goes_with_any_other_collector(library, tmp_path):
     assert parse_with(["nvml,torch:touch"]) == {"nvml": "samples", "torch": "touch"}
-    source = "import pasta\nwith pasta.annotate('mine'): pass"
+    source = (
+        "import glob, time, pasta\n"
+        "with pasta.annotate('mine'): pass\n"
+        f"while not glob.glob('{tmp_path}/t/rank-00000/metric/*.parquet'): time.sleep(0.05)\n"
+    )
     with_both = ("--with", "nvml,torch:touch", "--", sys.executable, "-c", source)
     done = collect(library, tmp_path / "t", *with_both)
     assert done.returncode == 0

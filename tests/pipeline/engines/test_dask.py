@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -183,16 +184,23 @@ def test_few_shards_are_in_flight_at_a_time(cluster, traces, monkeypatch):
     assert max(most) <= 4
 
 
+def address_in(file: Path) -> str | None:
+    """The address in a scheduler's file; `None`: it is not written yet, or not to its end."""
+    try:
+        return json.loads(file.read_text())["address"]
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 @pytest.fixture
 def own_scheduler(tmp_path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A scheduler and a worker in processes of their own, started as users start them."""
     file = tmp_path / "scheduler.json"
     common = ["--scheduler-file", str(file), "--no-dashboard"]
     started = [subprocess.Popen([sys.executable, "-m", "dask", "scheduler", "--port", "0", "--host", "127.0.0.1", *common], stderr=subprocess.DEVNULL)]  # fmt: skip
-    while not file.exists():
+    while (address := address_in(file)) is None:
         time.sleep(0.05)
     started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", "--no-nanny", "--nthreads", "1", *common], stderr=subprocess.DEVNULL))  # fmt: skip
-    address = json.loads(file.read_text())["address"]
     with distributed.Client(address, timeout=60, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
     yield address, started
