@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -97,7 +98,7 @@ def test_of_a_process_with_files_and_process_ids_of_its_own(program, tmp_path):
     alone = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
         pytest.skip("this machine makes no namespaces")
-    elsewhere = Path(shutil.copy(program, Path.home() / ".pasta-test-jit"))
+    elsewhere = Path(shutil.copy(program, f"/var/tmp/pasta-test-jit-{os.getpid()}"))
     try:
         found = callers([*alone, shown, str(elsewhere)], tmp_path / "t", "offcpu", "probes")
     finally:
