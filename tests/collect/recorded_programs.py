@@ -6,12 +6,13 @@ import os
 import shlex
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
 from pasta.collect.channel import SHARED_MEMORY
-from pasta.collect.recording import Recorded, record_command
+from pasta.collect.recording import Recorded, Watcher, record_command
 from pasta.collect.selection import Selection
 from pasta.trace import Trace
 
@@ -50,9 +51,11 @@ def quoted(command: list[str]) -> str:
     return shlex.join(command)
 
 
-def recorded(out: Path, command: list[str], **selection: object) -> tuple[Recorded, Trace]:
+def recorded(
+    out: Path, command: list[str], *, watchers: Sequence[Watcher] = (), **selection: object
+) -> tuple[Recorded, Trace]:
     """Record a program in this process; return what came of it, and the trace."""
-    done = record_command(command, out, {"torch": "touch"}, Selection(**selection))
+    done = record_command(command, out, {"torch": "touch"}, Selection(**selection), watchers)
     assert not list(SHARED_MEMORY.glob(f"pasta-{os.getpid()}-*"))
     return done, Trace.open(out)
 

@@ -303,19 +303,30 @@ def test_a_folder_that_holds_something_is_refused_before_the_program_starts(out,
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_failure_to_write_does_not_stop_the_program(out):
+def test_a_failure_to_write_does_not_stop_the_program(out, tmp_path):
+    noticed = tmp_path / "noticed"
+
+    def watch(reception):
+        if reception.receiver.failure:
+            noticed.touch()
+
     source = f"""
-    import pathlib, shutil, pasta
-    out = pathlib.Path({str(out)!r})
-    shutil.rmtree(out)
-    out.touch()
+    import contextlib, pathlib, shutil, pasta
+    out, noticed = pathlib.Path({str(out)!r}), pathlib.Path({str(noticed)!r})
+    while not out.is_file():
+        shutil.rmtree(out, ignore_errors=True)  # files may come meanwhile
+        with contextlib.suppress(OSError):
+            out.touch()
+    while not noticed.exists():
+        with pasta.annotate("before it is noticed"):
+            pass
     for number in range(100_000):
         with pasta.annotate(f"range {{number}}"):
             pass
     out.unlink()
     out.mkdir()
     """
-    done, _ = recorded(out, python(source))
+    done, _ = recorded(out, python(source), watchers=[watch])
     assert str(done.end) == "exit 0"
     assert "could not be written on" in done.failure
     assert "\n" not in done.failure

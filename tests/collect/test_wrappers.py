@@ -35,7 +35,7 @@ def _no_launcher(monkeypatch):
 def collect(*arguments, **options):
     """`pasta collect` in a process of its own."""
     command = [sys.executable, "-m", "pasta", "collect", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, timeout=300, check=False, **options)
 
 
 def test_each_wrapper_is_a_collector_that_no_tool_chooses_by_itself():
@@ -164,7 +164,7 @@ def test_signals_reach_the_tool(tmp_path, monkeypatch):
     assert running.stdout is not None
     program = int(running.stdout.readline())
     os.kill(running.pid, signal.SIGTERM)
-    running.communicate(timeout=30)
+    running.communicate(timeout=120)
     assert running.returncode == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(program, 0)
