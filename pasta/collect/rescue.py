@@ -32,6 +32,8 @@ from pasta.whole_file import UNFINISHED, write_json
 
 ENDED = "unknown, as pasta was killed while it wrote the trace"
 _LOST = "pasta was killed while it wrote the trace: what was not written yet"
+_DYING_SECONDS = 10.0
+"""How long a process may take from where its files are closed, which its guard sees, to its end."""
 _ALL_OF = ", and all that {} saw"
 _FIRST_PART = "part-000000"
 _PACKAGE = Path(__file__).parents[1]
@@ -65,7 +67,9 @@ def rescue(path: Path, rank: int | None = None, *, gone: bool = False) -> Trace:
         if isinstance(size, int) and size > 1:
             _rescue_shares(trace, size, rank, gone=gone)
         else:
-            _rescue_whole(trace, gone=gone or rank is not None)
+            by_guard = rank is not None
+            patience = _DYING_SECONDS if by_guard else 0.0
+            _rescue_whole(trace, gone=gone or by_guard, patience=patience)
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         why = " ".join(str(error).split())
         raise TraceError(
@@ -111,9 +115,9 @@ def _check_known(what: str, recorder: Any) -> None:
         )
 
 
-def _rescue_whole(trace: Trace, *, gone: bool) -> None:
+def _rescue_whole(trace: Trace, *, gone: bool, patience: float) -> None:
     """Complete a trace that one launcher wrote."""
-    if runs_still(trace.info.get("recorder")):
+    if _stays(trace.info.get("recorder"), patience):
         raise TraceError(unfinished(trace))
     if not gone:
         _check_known(str(trace.path), trace.info.get("recorder"))
@@ -127,6 +131,14 @@ def _rescue_whole(trace: Trace, *, gone: bool) -> None:
         flatten(path, *folders)
     told = {"state": COMPLETE, "ended": ENDED, "ranks": sorted(folders) or [0]}
     write_json(path / MANIFEST, {**trace.info, **told})
+
+
+def _stays(recorder: Any, seconds: float) -> bool:
+    """Tell whether a process runs still after so long, where it runs now."""
+    until = time.monotonic() + seconds
+    while (runs := bool(runs_still(recorder))) and time.monotonic() < until:
+        time.sleep(0.05)
+    return runs
 
 
 def _unflatten(path: Path, folder: Path) -> None:

@@ -23,6 +23,7 @@ from pasta.collect.target.ranks import Place
 from pasta.errors import TraceError
 from pasta.testing import write_trace
 from pasta.trace import MANIFEST, Trace
+from pasta.trace_state import _started, this_process
 from pasta.trace_writer import PartWriter, TraceWriter
 from pasta.whole_file import UNFINISHED, write_json
 from tests.collect.recorded_programs import losses
@@ -216,7 +217,18 @@ def test_a_trace_of_which_some_launchers_never_began_can_be_completed(tmp_path):
     assert info["ended"].endswith("while it wrote the trace; 1 of 3 ranks left nothing")
 
 
-def test_a_trace_that_is_being_written_is_not_the_guards_of_another_recording(tmp_path):
+def test_a_guard_waits_for_the_last_moments_of_its_recorder(tmp_path):
+    unfinished_trace(tmp_path / "t")
+    with subprocess.Popen(["sleep", "0.5"]) as recorder:
+        told = {**this_process(), "pid": recorder.pid, "started": _started(recorder.pid)}
+        write_json(tmp_path / "t" / MANIFEST, {**Trace.open(tmp_path / "t").info, "recorder": told})
+        assert rescue(tmp_path / "t", 0).info["state"] == "complete"
+
+
+def test_a_trace_that_is_being_written_is_not_the_guards_of_another_recording(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("pasta.collect.rescue._DYING_SECONDS", 0.1)
     TraceWriter(tmp_path / "t", {})
     with pytest.raises(TraceError, match="is being written by"):
         rescue(tmp_path / "t", 0)
