@@ -170,13 +170,13 @@ def in_browser(page: str, script: str, tmp_path: Path) -> dict[str, Any]:
     )
     flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
     flags += " --disable-background-networking --disable-component-update"
-    flags += f" --user-data-dir={tmp_path / 'profile'} --virtual-time-budget=20000 --dump-dom"
+    flags += f" --user-data-dir={tmp_path / 'profile'} --virtual-time-budget=600000 --dump-dom"
     assert BROWSER is not None
     done = subprocess.run(
         [BROWSER, *flags.split(), f"file://{file}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     found = re.search(r'id="result">([^<]*)<', done.stdout)
