@@ -22,6 +22,7 @@ from tests.collect.companions.cpu.sampled_programs import (
     assert_split,
     await_end,
     child_of,
+    processor_ticks,
     sampled,
     split_program,
     weight_of,
@@ -191,7 +192,8 @@ def test_perf_ends_with_pasta(split, tmp_path, number):
     )
     program = child_of(pasta.pid, "split")
     perf = child_of(pasta.pid, "perf")
-    time.sleep(0.3)
+    while processor_ticks(program) < 20:  # of a hundredth of a second: time for samples
+        time.sleep(0.01)
     pasta.send_signal(number)
     pasta.wait(timeout=120)
     if number == signal.SIGINT:
