@@ -284,7 +284,9 @@ class Yielding(set[int]):
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_many_threads_release_what_one_reads(monkeypatch, machine):
     monkeypatch.setattr(layout.platform, "machine", lambda: machine)
-    with Channel.create("released", tables=NUMBERS, slots=32, slot_bytes=4096) as channel:
+    with Channel.create(
+        "released", tables=NUMBERS, slots=32, slot_bytes=4096, block_seconds=60
+    ) as channel:
         writer = RingWriter(str(channel.folder), rank=0)
         assert channel.poll() is None
         (ring,) = channel._rings.values()
