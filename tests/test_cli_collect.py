@@ -56,7 +56,7 @@ def channels_of(pid: int) -> list[Path]:
 
 
 def wait_until(condition) -> None:
-    for _ in range(3000):
+    for _ in range(30_000):
         if condition():
             return
         time.sleep(0.01)
@@ -318,7 +318,7 @@ def test_a_running_program_is_told_to_record_and_to_stop(out):
         run("on again")
         run("off over")
         status = told(pid)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 300
         while status["processes"] == "0" and time.monotonic() < until:  # it is written each second
             time.sleep(0.1)
             status = told(pid)

@@ -102,7 +102,7 @@ def test_where_writing_is_slow_rings_fill_and_others_go_on(recording, monkeypatc
     real = access_files._write
 
     def slowly(*arguments):
-        assert go_on.wait(30)
+        assert go_on.wait(300)
         return real(*arguments)
 
     monkeypatch.setattr(access_files, "_write", slowly)
@@ -131,7 +131,7 @@ def test_receiving_does_not_wait_for_copying(recording, monkeypatch):
     real = access_files.warps_of
 
     def slowly(batch):
-        assert go_on.wait(30)
+        assert go_on.wait(300)
         return real(batch)
 
     monkeypatch.setattr(access_files, "warps_of", slowly)
@@ -189,7 +189,7 @@ def test_a_batch_that_cannot_be_given_back_is_told_and_nobody_waits_for_it(recor
 
     monkeypatch.setattr(Batch, "release", release)
     recording.receive()
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 300
     while recording.receiver._accesses.busy:
         assert time.monotonic() < give_up, "the thread that copies has ended"
         time.sleep(0.01)

@@ -66,7 +66,7 @@ def loss_of(channel: Channel, reason: str) -> tuple[int, int]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(6000):
+    for _ in range(30_000):
         if condition():
             return
         time.sleep(0.01)
@@ -428,7 +428,7 @@ import pyarrow as pa
 from pasta.collect.channel import Channel
 channel = Channel.create("owned", tables={"numbers": pa.schema([("value", pa.int64())])}, slots=2)
 print(channel.folder, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

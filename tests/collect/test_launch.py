@@ -51,7 +51,7 @@ def launch(*command: str, **options) -> subprocess.CompletedProcess:
 
 
 def end_of(program: Program) -> End:
-    for _ in range(6000):
+    for _ in range(60_000):
         end = program.ended()
         if end is not None:
             return end

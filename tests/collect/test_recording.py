@@ -262,7 +262,7 @@ def test_what_belongs_to_the_recording_is_gone_in_processes_that_outlive_it(out,
 
 
 def wait_until(condition) -> None:
-    for _ in range(6000):
+    for _ in range(30_000):
         if condition():
             return
         time.sleep(0.01)

@@ -44,7 +44,7 @@ def children(pid: int) -> dict[int, str]:
     return {int(each): Path(f"/proc/{each}/cmdline").read_text() for each in listed}
 
 
-def until(happens, seconds: float = 60) -> None:
+def until(happens, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not happens():
         assert time.monotonic() < end, "it did not happen"

@@ -155,7 +155,7 @@ def test_signals_reach_the_tool(tmp_path, monkeypatch):
     (bin_folder / "rocprofv3").write_text(
         '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n'
     )
-    source = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    source = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     command = [sys.executable, "-m", "pasta", "collect", "--with", "rocprofv3", "-o"]
     running = subprocess.Popen(
         [*command, tmp_path / "t", "--", sys.executable, "-c", source],

@@ -142,11 +142,11 @@ def test_a_signal_reaches_all_programs_and_their_traces_are_kept(tmp_path):
     command = [sys.executable, "-m", "pasta", "system", "run", "system.yaml", "-o", "t"]
     command += ["--with", "torch:operators", "--", sys.executable, "program.py", "0"]
     with subprocess.Popen(command, cwd=tmp_path, start_new_session=True) as process:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while len(list(tmp_path.glob("*.began"))) < 2 and time.monotonic() < until:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(300) == 128 + signal.SIGTERM
     assert len(spans(tmp_path)) == 2
 
 

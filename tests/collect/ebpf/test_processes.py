@@ -183,7 +183,7 @@ def test_the_tracing_files_may_be_missing(tmp_path):
         f" {sys.executable} -m pasta collect --with processes -o {tmp_path}/t -- true &&"
         " test ! -e /sys/kernel/tracing/events"
     )
-    subprocess.run(["unshare", "--mount", "sh", "-c", script], check=True, timeout=100)
+    subprocess.run(["unshare", "--mount", "sh", "-c", script], check=True, timeout=300)
     assert table(Trace.open(tmp_path / "t"), "thread").height == 1
 
 

@@ -215,7 +215,7 @@ def collected(includes, tmp_path_factory):
         with Channel.create("collected", tables=WIRE_TABLES) as channel:
             told |= {"PASTA_CHANNEL": str(channel.folder), "PASTA_COLLECT": json.dumps(settings)}
             command = [program, library, fake, *map(str, (launches, pause_ms, at))]
-            subprocess.run(command, env={**os.environ, **told}, check=True, timeout=60)
+            subprocess.run(command, env={**os.environ, **told}, check=True, timeout=300)
             return tables_of(channel)
 
     return collect

@@ -92,6 +92,6 @@ def compiled(folder: Path) -> Path:
     source.write_text(SOURCE)
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(
-        [compiler, "-shared", "-fPIC", "-w", "-o", library, source], check=True, timeout=60
+        [compiler, "-shared", "-fPIC", "-w", "-o", library, source], check=True, timeout=300
     )
     return library

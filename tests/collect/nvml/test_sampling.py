@@ -222,7 +222,7 @@ def test_the_helper_dies_with_the_recording(library):
     from pasta.collect.nvml.sampling import Sampling
     sampling = Sampling(lambda *_: None, 0, 0, 0.01, {str(library)!r}).__enter__()
     print(sampling._helper.pid, flush=True)
-    time.sleep(60)
+    time.sleep(600)
     """
     command = [sys.executable, "-c", "\n".join(line[4:] for line in source.splitlines())]
     recording = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)

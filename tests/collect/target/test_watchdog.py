@@ -96,11 +96,11 @@ def test_spans_of_all_threads_are_seen_until_the_thread_ends(program):
     def work() -> None:
         program.spans.open("annotation", "elsewhere", 1)
         ready.set()
-        go.wait(10)
+        go.wait(300)
 
     thread = threading.Thread(target=work)
     thread.start()
-    ready.wait(10)
+    ready.wait(300)
     program.passes(1.2)
     rows = program.open.take()
     assert dict(zip(rows["name"], rows["tid"], strict=True)) == {
@@ -117,11 +117,11 @@ def test_where_nothing_moves_the_stacks_are_written_once(program):
 
     def stand_still() -> None:
         waiting.set()
-        go.wait(60)
+        go.wait(300)
 
     thread = threading.Thread(target=stand_still)
     thread.start()
-    waiting.wait(10)
+    waiting.wait(300)
     program.spans.open("annotation", "stuck", 1)
     program.passes(5)
     assert program.told() == 0

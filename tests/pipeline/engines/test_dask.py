@@ -201,8 +201,8 @@ def own_scheduler(tmp_path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     while (address := address_in(file)) is None:
         time.sleep(0.05)
     started.append(subprocess.Popen([sys.executable, "-m", "dask", "worker", "--no-nanny", "--nthreads", "1", *common], stderr=subprocess.DEVNULL))  # fmt: skip
-    with distributed.Client(address, timeout=60, set_as_default=False) as client:
-        client.wait_for_workers(1, timeout=60)
+    with distributed.Client(address, timeout=300, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=300)
     yield address, started
     for process in reversed(started):
         process.kill()

@@ -101,7 +101,7 @@ def assert_split(trace: Trace, period_ns: float, slack: float = 0.01) -> None:
 
 def child_of(parent: int, name: str) -> int:
     """The process id of a child that has become the program of a name."""
-    for _ in range(3000):
+    for _ in range(30_000):
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 status = (folder / "status").read_text()
@@ -115,7 +115,7 @@ def child_of(parent: int, name: str) -> int:
 
 def await_end(pid: int) -> None:
     """Return when a process has ended."""
-    for _ in range(3000):
+    for _ in range(30_000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
