@@ -222,7 +222,7 @@ def _numpy_type(kind: pl.DataType) -> Any:
 def _streaming_engine(limit: int) -> Any:
     """Return an engine that splits plans into partitions; none is moved to the host.
 
-    A window over 10^9 rows, of which 81 GB moved to the host and back, came out wrong, and otherwise each
+    A window over 10^9 rows, of which 81 GB moved to the host and back, came out wrong, and differently each
     time: docs/performance.md, Engines. What does not fit is an error.
     """
     from cudf_polars.engine.hardware_binding import HardwareBindingPolicy

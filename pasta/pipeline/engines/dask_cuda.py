@@ -158,10 +158,13 @@ class _ClusterGraph(GraphRun):
         return self.download(plan).lazy()
 
     def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
-        """Run `plan` on all GPUs and gather its rows; one that cudf-polars fails to stream, on one GPU."""
+        """Run `plan` on all GPUs and gather its rows; one that cudf-polars fails to stream, on one GPU.
+
+        Where a worker is lost, an `OSError`, the others are of no more use to the engine.
+        """
         try:
             return plan.collect(engine=self._engine)
-        except MemoryError:
+        except (MemoryError, OSError):
             raise
         except Exception as error:  # noqa: BLE001 (a KeyError in a window, in groups; see CudaDevice)
             found: pl.DataFrame = self._client.submit(_at_once, plan, pure=False).result()

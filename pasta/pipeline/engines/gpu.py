@@ -66,14 +66,24 @@ def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
 
 
 class _ShortageError(EngineError):
-    """The GPU's memory did not suffice."""
+    """The GPU's memory did not suffice.
+
+    Attributes:
+        shortage: how much was needed, and how much there is.
+    """
+
+    def __init__(self, shortage: str) -> None:
+        self.shortage = shortage
+        super().__init__(
+            f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask, or fewer traces"
+        )
 
 
 class GpuEngine(Engine):
     """Runs graphs on the first visible GPU; what it declines runs on the CPU only where allowed.
 
     A graph's rows stay on the device from the scan to the report. Memory is bounded: a run that needs
-    more fails with the size that it needed.
+    more, streamed too, fails with the size that it needed.
     """
 
     name = "gpu"
@@ -134,7 +144,9 @@ class GpuEngine(Engine):
                 with self._device(streaming=False) as device:
                     return run(device, "in memory")
             except _ShortageError as error:
-                self.notes.append(f"engine gpu: run again in parts, as {error}")
+                self.notes.append(
+                    f"engine gpu: run again in parts, as memory did not suffice: {error.shortage}"
+                )
         with self._device(streaming=True) as device:
             return run(device, "streamed")
 
@@ -158,10 +170,7 @@ class GpuEngine(Engine):
             shortage = device.shortage()
             self.close()
             if isinstance(error, MemoryError):
-                raise _ShortageError(
-                    f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask,"
-                    " or fewer traces"
-                ) from error
+                raise _ShortageError(shortage) from error
             if isinstance(error, _FAILURES):
                 raise EngineError(f"the gpu engine failed: {_one_line(error)}") from error
             raise

@@ -98,6 +98,22 @@ def test_a_plan_that_a_cluster_fails_to_stream_runs_on_one_worker(sources, monke
     assert running.take_notes() == []
 
 
+def test_where_a_worker_of_a_cluster_is_lost_no_other_is_asked(sources, monkeypatch):
+    def lost(*_arguments, **_how):
+        raise ConnectionResetError("a worker is gone")
+
+    class Unasked:
+        def submit(self, *_arguments, **_how):
+            pytest.fail("asked another worker")
+
+    config, graph = api.check("kernel_frequency")
+    running = _ClusterGraph(graph, "not an engine", Unasked(), {})
+    tables = input_tables(config, graph, [sources["gpt_cpu"]])
+    monkeypatch.setattr(pl.LazyFrame, "collect", lost)
+    with pytest.raises(ConnectionResetError, match="a worker is gone"):
+        running.download(next(iter(tables.values())))
+
+
 def graph_of(stages, report="named"):
     document = {
         "version": 1,
