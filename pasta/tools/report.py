@@ -219,8 +219,7 @@ def _add_table(report: Report, item: ReportItem, tables: Mapping[str, pl.DataFra
     name, options = item.options["table"], item.options
     title = fill_template(options.get("title", name), {}, item.path, report.parameters)
     rows, columns, limit = tables[name], options.get("columns"), options.get("limit", 20)
-    if "where_filled" in options:
-        sometimes = options["where_filled"]
+    if sometimes := options.get("where_filled"):
         empty = {column for column in sometimes if not _filled(rows[column])}
         columns = [column for column in options["columns"] if column not in empty]
     report.parts.append(TablePart(name, title, rows, columns, limit))

@@ -12,7 +12,7 @@ from pasta.pipeline.charts import CHARTS
 from pasta.pipeline.config import ReportItem, ToolConfig
 from pasta.pipeline.expressions import parse
 from pasta.tools.report import REPORT_FUNCTIONS
-from pasta.tools.units import fields_of
+from pasta.tools.units import KINDS, kinds_of
 
 
 def check_report(
@@ -57,11 +57,20 @@ def check_report(
 
 def _check_templates(item: ReportItem, schema: pl.Schema, parameters: Mapping[str, Any]) -> None:
     for key in ("finding", "note", "title"):
-        columns = set(schema) if key == "finding" else set()
-        for name in fields_of(item.options.get(key, "")):
+        path, columns = f"{item.path}.{key}", schema if key == "finding" else pl.Schema()
+        for name, kind in kinds_of(item.options.get(key, "")):
             if name not in columns and name not in parameters:
-                hint = did_you_mean(name, columns | set(parameters))
-                raise ConfigError(f"{item.path}.{key}", f"no column or parameter '{name}'.{hint}")
+                hint = did_you_mean(name, {*columns, *parameters})
+                raise ConfigError(path, f"no column or parameter '{name}'.{hint}")
+            if kind is None or kind in KINDS:
+                continue
+            if kind.count("|") != 1:
+                problem = f"'{{{name}:{kind}}}' tells no kind of value"
+                known = f"{' '.join(KINDS)}, or what is said of one|of others"
+                raise ConfigError(path, f"{problem}; there are {known}")
+            held = columns[name] if name in columns else pl.Series([parameters[name]]).dtype
+            if not held.is_numeric() and held != pl.Null:
+                raise ConfigError(path, f"'{{{name}:{kind}}}' counts, but '{name}' is {held}")
 
 
 def _kind_of(

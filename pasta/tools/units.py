@@ -28,12 +28,14 @@ _TIMES = (
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _THOUSANDS = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _RATES = {"flop/s", "B/s"}
+KINDS = ("time", "bytes", "%", ",", "address", *sorted(_RATES), "raw")
+"""How a template may say that a value is shown."""
 
 
 def human(value: Any, column: str, kind: str | None = None) -> str:
     """Return `value` as a person reads it; `kind` overrides what the column's name says.
 
-    Kinds: `time`, `bytes`, `%`, `,` (thousands separators), `address`, `flop/s`, `B/s`, `raw`.
+    Kinds: those of `KINDS`, of which `,` is a number with thousands separators.
     """
     if value is None:
         return "-"
@@ -113,7 +115,12 @@ def shorten(text: str, width: int = LONGEST_NAME) -> str:
 
 def fields_of(template: str) -> list[str]:
     """Return the names in the braces of a template."""
-    return [match.group(1) for match in _FIELD.finditer(template)]
+    return [name for name, _ in kinds_of(template)]
+
+
+def kinds_of(template: str) -> list[tuple[str, str | None]]:
+    """Return the names in the braces of a template, each with what is behind its colon."""
+    return [(match.group(1), match.group(2)) for match in _FIELD.finditer(template)]
 
 
 def printable(text: str) -> str:
@@ -152,7 +159,8 @@ def fill_template(
 
 
 def _counted(value: Any, column: str, one: str, many: str) -> str:
-    return f"{human(value, column)} {one if value == 1 else many}"
+    number = human(value, column)
+    return f"{number} {one if number == '1' else many}"
 
 
 def _percent(value: float) -> str:

@@ -31,8 +31,10 @@ def check(tmp_path, item, head=BASE):
     "item",
     [
         '{finding: "{name} took {dur:time}, {n} at most", from: long, row: 0, when: dur > $n}',
+        '{finding: "{n:row|rows}: {registers:register|registers}", from: long}',
         "{table: long, columns: [name, dur], limit: 5, title: 'Top {n}'}",
         "{table: long, columns: [name, dur], where_filled: [dur]}",
+        "{table: long, where_filled: []}",
         "{chart: bar, from: long, x: name, y: dur, limit: 3}",
         "{chart: line, from: long, x: ts, y: dur}",
         "{chart: heatmap, from: long, x: ts, y: launch_id, value: dur}",
@@ -51,14 +53,20 @@ def test_columns_that_hold_nothing_are_not_shown_where_a_tool_says_so(tmp_path, 
     )
     path.write_text(BASE.replace("report:", f"{told}\nreport:").replace("ITEM", table))
     kernels = [{"dur": 5, "name": "a"}, {"dur": 6, "name": "b", "registers": 7}]
-    [part] = pasta.run(str(path), trace=make_trace(kernel=kernels)).parts
+    trace = make_trace(kernel=kernels)
+    [part] = pasta.run(str(path), trace=trace).parts
     assert part.columns == ["name", "some"]
+    path.write_text(BASE.replace("ITEM", "{table: long, where_filled: []}"))
+    assert "name" in pasta.run(str(path), trace=trace).parts[0].shown.columns
 
 
 @pytest.mark.parametrize(
     ("item", "message"),
     [
         ("{finding: '{nope}', from: long}", "report[0].finding: no column or parameter 'nope'"),
+        ("{finding: '{dur:tiem}', from: long}", "report[0].finding: '{dur:tiem}' tells no kind of value; there are time bytes"),
+        ("{finding: '{dur:a|b|c}', from: long}", "report[0].finding: '{dur:a|b|c}' tells no kind of value"),
+        ("{finding: '{name:call|calls}', from: long}", "report[0].finding: '{name:call|calls}' counts, but 'name' is String"),
         ("{finding: [x], from: long}", "report[0].finding: expected text"),
         ("{finding: x}", "report[0].from: is missing"),
         ("{finding: x, from: long, row: text}", "report[0].row: expected a whole number from 0 on"),

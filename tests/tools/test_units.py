@@ -56,6 +56,10 @@ def test_templates_say_of_one_what_they_say_of_others_in_the_plural():
         "1,234 launches take 1 time as long"
     )
     assert fill_template("{n:launch|launches}", {"n": None}, "p", {}) == "- launches"
+    for number in (1.0, 0.99999, 1.00001):
+        assert fill_template("{n:launch|launches}", {"n": number}, "p", {}) == "1 launch"
+    for number, shown in ((0, "0"), (-1, "-1"), (1.01, "1.01"), (True, "True")):
+        assert fill_template("{n:launch|launches}", {"n": number}, "p", {}) == f"{shown} launches"
     with pytest.raises(ConfigError, match="names 'm'; there are: n"):
         fill_template("{m:launch|launches}", {"n": 1}, "p", {})
 
