@@ -65,6 +65,7 @@ def check(stage: str, **settings):
         ("{use: reuse_distance, from: accesses, by: [rank], of: address, order: lane, column: lane}", "column: the rows have a column 'lane' already"),
         ("{use: live, from: [kernels, lives], by: [rank], column: dur}", "column: the rows have a column 'dur' already"),
         ("{use: ancestors, from: spans, of: name}", "of: the rows have a column 'name' already"),
+        ("{use: ancestors, from: spans, of: depth}", "of: 'depth' is the name of the other new column"),
         ("{use: path_texts, from: [spans, spans], node: span_id, parent: parent_id, column: name}", "column: the rows have a column 'name' already"),
         ("{use: correlate, from: [kernels, calls], by: correlation, columns: {ts: ts}}", "columns: the rows have a column 'ts' already"),
         ("{use: window, from: {rows: kernels}, every: 0}", "every: must be longer than 0 ns, got 0"),

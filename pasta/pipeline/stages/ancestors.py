@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from pasta.errors import ConfigError
 from pasta.pipeline.columns import (
     check_added,
     number_groups,
@@ -37,16 +38,19 @@ def ancestors(
         parent: the column of parents' ids, 0 for none.
 
     Returns:
-        The rows on each way, with `of` and `depth` (0: a root); in order of process, `of`, `depth`.
+        The rows on each way, with `of` and `depth` (0: a root), in place of a `depth` that is there; in order
+        of process, `of`, `depth`.
 
     Raises:
-        ConfigError: the rows have a column of the new one's name.
+        ConfigError: the rows have a column of the name `of`, or it is `depth`.
 
     YAML: `ways: {use: ancestors, from: paths, of: way_id, node: path_id, parent: path_parent_id}`
     """
     process = process_key(rows)
     require(rows, [*process, node, parent])
     check_added(rows, [of], "of")
+    if of == "depth":
+        raise ConfigError("of", "'depth' is the name of the other new column; name it otherwise")
     _, (groups,) = number_groups(process, rows)
     ids, above = (unsigned(rows, column).view(np.int64) for column in (node, parent))
     found = np.where(above != 0, rows_with(groups, ids, groups, above), -1)
