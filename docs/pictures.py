@@ -34,7 +34,7 @@ def take(report: Report, picture: Path) -> None:
         page, shot = Path(folder, "page.html"), Path(folder, "shot.png")
         page.write_text(render_page([report], title=report.tool), encoding="utf-8")
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        command += [f"--user-data-dir={folder}/profile", "--virtual-time-budget=15000"]
+        command += [f"--user-data-dir={folder}/profile", "--virtual-time-budget=600000"]
         command += [f"--window-size={WIDTH},{height}", f"--screenshot={shot}", page.as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603 - our own page
         picture.parent.mkdir(parents=True, exist_ok=True)

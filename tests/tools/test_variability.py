@@ -51,7 +51,7 @@ def test_by_hand(make_trace):
     assert report.facts["communication_lost_ns"] == 9_000 - 5
     assert report.findings[0] == (
         "gemm, grid 8 x 1 x 1, block 64 x 1 x 1: of 9 launches 1 takes far longer than the median of 104 ns"
-        ", which loses 296 ns, 2.6 % of all kernel time; the longest takes 400 ns"
+        ", a loss of 296 ns, 2.6 % of all kernel time; the longest takes 400 ns"
     )
 
 
@@ -139,7 +139,7 @@ def test_runs_are_told_apart(make_trace):
     }
     report = pasta.run("variability", runs=runs)
     assert report.findings == [
-        "loud: gemm, grid 8 x 1 x 1, block 64 x 1 x 1: of 20 launches 1 takes far longer than the median of 100 ns, which loses 400 ns, 16.7 % of all kernel time; the longest takes 500 ns",
+        "loud: gemm, grid 8 x 1 x 1, block 64 x 1 x 1: of 20 launches 1 takes far longer than the median of 100 ns, a loss of 400 ns, 16.7 % of all kernel time; the longest takes 500 ns",
         "calm: no kernel, device, stream or time stands out in 2,000 launches; kernels and configurations: 1",
         "untimed: no kernel has a duration: nothing can be said",
         "calm: clocks, power and throttling were not recorded, so that they can be no explanation here: pasta collect --with nvml",

@@ -52,7 +52,7 @@ def test_by_hand(make_trace):
     assert (longest["idle_ns"], longest["queued_ns"]) == (20_000 - 9_100, 1_000)
     assert (longest["before"], longest["step"]) == ("gemm", "step 3")
     assert report.findings == [
-        "of 11 launches 1 is an outlier, which loses 400 ns",
+        "of 11 launches 1 is an outlier and loses 400 ns",
         "the longest loses 400 ns: gemm on stream 7 of rank 0, in step 3, takes 500 ns instead of 100 ns",
     ]
 
@@ -98,7 +98,7 @@ def test_durations_of_zero_count_and_a_graph_tells_no_queue(make_trace):
     (longest,) = report.tables["longest"].to_dicts()
     assert (longest["lost_ns"], longest["median_ns"], longest["queued_ns"]) == (800, 0, None)
     assert report.findings == [
-        "of 10 launches 1 is an outlier, which loses 800 ns",
+        "of 10 launches 1 is an outlier and loses 800 ns",
         "the longest loses 800 ns: fill on stream 7 of rank 0, in no step, takes 800 ns instead of 0 ns",
     ]
     spread = pasta.run("variability", trace=make_trace("again", kernel=kernels))
