@@ -5,8 +5,8 @@
 `pip install duckdb pandas` for their columns. FOLDER gets the traces, unless they are there: put it on
 a memory-backed file system to leave disks out. Every measurement is a process of its own; after one run
 to warm up it takes the median of REPEATS runs. "held" leaves reading out: the columns are in memory.
-Memory is the largest resident size of the process, or of any worker; on a GPU, what is taken of the
-device beyond what was before. Results must be equal: the numbers of rows and the sums of columns.
+Memory is the largest resident size of the process, or of any worker; on a GPU, what is held of the
+first device after the runs, beyond what was before. Results must be equal: the numbers of rows and the sums of columns.
 
 Graphs (`benchmarks/graphs`, and a shipped tool): `page_set` counts the pages that launches touch,
 `hot_blocks` accesses by window and block, `reuse_gap` orders the touches of each page, `device_time`
@@ -305,7 +305,7 @@ def table_row(graph: str, rows: int, system: str, found: dict[str, Any]) -> str:
 
 def compare(given: argparse.Namespace) -> bool:
     """Print the table; return whether all results agree."""
-    print("| graph | rows | system | seconds | held, seconds | peak, MB | device, MB |")
+    print("| graph | rows | system | seconds | held, seconds | peak, MB | held on the device, MB |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     agree = True
     for graph in given.graphs:
