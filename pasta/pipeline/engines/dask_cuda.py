@@ -70,8 +70,11 @@ class DaskCudaEngine(Engine):
         Raises:
             EngineError: one failed.
         """
+        cluster = _Cluster(self._engine, self._client)
         with _failures():
-            return [plan.collect(engine=self._engine) for plan in plans]
+            rows = [cluster.collect(plan) for plan in plans]
+        self.notes += cluster.take_notes()
+        return rows
 
     def run(
         self,
@@ -89,11 +92,16 @@ class DaskCudaEngine(Engine):
         problem = refusal(config, declined, self._options.off_gpu)
         if problem is not None:
             raise EngineError(problem)
-        running = _ClusterGraph(graph, self._engine, self._client, declined)
+        cluster = _Cluster(self._engine, self._client)
+        running = _ClusterGraph(graph, cluster, declined)
         with _failures():
             found = running.run(input_tables(config, graph, sources), wanted, only_trace(sources))
         count = self._engine.nranks
-        self.notes += [f"dask: {count} GPU{'s' * (count != 1)}", *running.take_notes()]
+        self.notes += [
+            f"dask: {count} GPU{'s' * (count != 1)}",
+            *cluster.take_notes(),
+            *running.notes,
+        ]
         return found
 
     def __enter__(self) -> Self:
@@ -139,26 +147,15 @@ class DaskCudaEngine(Engine):
         self._open.close()
 
 
-class _ClusterGraph(GraphRun):
-    """Runs plans on all GPUs; rows between them pass through this process."""
+class _Cluster:
+    """All workers: a plan runs on their GPUs together, or on one where cudf-polars fails to stream it."""
 
-    def __init__(self, graph: Graph, engine: Any, client: Any, declined: Mapping[str, str]) -> None:
-        super().__init__(graph, declined)
-        self._engine, self._client = engine, client
+    def __init__(self, engine: Any, client: Any) -> None:
+        self._engine, self.client = engine, client
         self._not_streamed: dict[str, None] = {}
 
-    def take_notes(self) -> list[str]:
-        """Return the lines for the report; plans that were not streamed since this was last asked come first."""
-        notes = [f"dask: a plan was run at once on one GPU: {why}" for why in self._not_streamed]
-        self._not_streamed.clear()
-        return [*notes, *self.notes]
-
-    def hold(self, plan: pl.LazyFrame) -> pl.LazyFrame:
-        """Run `plan`; its rows are dealt out to the GPUs again when they are read."""
-        return self.download(plan).lazy()
-
-    def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
-        """Run `plan` on all GPUs and gather its rows; one that cudf-polars fails to stream, on one GPU.
+    def collect(self, plan: pl.LazyFrame) -> pl.DataFrame:
+        """Run `plan` and gather its rows.
 
         Where a worker is lost, an `OSError`, the others are of no more use to the engine.
         """
@@ -167,14 +164,36 @@ class _ClusterGraph(GraphRun):
         except (MemoryError, OSError):
             raise
         except Exception as error:  # noqa: BLE001 (a KeyError in a window, in groups; see CudaDevice)
-            found: pl.DataFrame = self._client.submit(_at_once, plan, pure=False).result()
+            found: pl.DataFrame = self.client.submit(_at_once, plan, pure=False).result()
             self._not_streamed[first_line(error)] = None
             return found
+
+    def take_notes(self) -> list[str]:
+        """Return why plans were not streamed since this was last asked."""
+        notes = [f"dask: a plan was run at once on one GPU: {why}" for why in self._not_streamed]
+        self._not_streamed.clear()
+        return notes
+
+
+class _ClusterGraph(GraphRun):
+    """Runs plans on all GPUs; rows between them pass through this process."""
+
+    def __init__(self, graph: Graph, cluster: _Cluster, declined: Mapping[str, str]) -> None:
+        super().__init__(graph, declined)
+        self._cluster = cluster
+
+    def hold(self, plan: pl.LazyFrame) -> pl.LazyFrame:
+        """Run `plan`; its rows are dealt out to the GPUs again when they are read."""
+        return self.download(plan).lazy()
+
+    def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
+        """Run `plan` on all GPUs and gather its rows."""
+        return self._cluster.collect(plan)
 
     def run_arrays(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Run array code on the GPU of one worker."""
         rows = {name: self.download(plans[name]) for name in node.sources}
-        submitted = self._client.submit(_on_worker, node, rows, pure=False)
+        submitted = self._cluster.client.submit(_on_worker, node, rows, pure=False)
         result: pl.DataFrame = submitted.result()
         self.notes.append(
             f"stage '{node.name}' ({node.stage.name}) ran on one GPU:"

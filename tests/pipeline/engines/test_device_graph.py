@@ -12,7 +12,7 @@ from pasta.pipeline.config import parse_config
 from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines import cuda_device
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.engines.dask_cuda import _ClusterGraph
+from pasta.pipeline.engines.dask_cuda import _Cluster, _ClusterGraph
 from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import device_code
 from pasta.pipeline.engines.rehearsal import Rehearsal
@@ -60,7 +60,7 @@ def of_one_trace(graph, tables, wanted, trace):
 
 
 def of_any_traces_on_a_cluster(graph, tables, wanted, _trace):
-    return _ClusterGraph(graph, "streaming", Inline(), {}).run(tables, wanted)
+    return _ClusterGraph(graph, _Cluster("streaming", Inline()), {}).run(tables, wanted)
 
 
 @pytest.mark.parametrize("way", [of_one_trace, of_any_traces_on_a_cluster])
@@ -87,18 +87,20 @@ def test_a_plan_that_a_cluster_fails_to_stream_runs_on_one_worker(sources, monke
     monkeypatch.setattr(cuda_device, "CudaDevice", lambda **_how: Rehearsal())
     config, graph = api.check("kernel_frequency")
     wanted = wanted_nodes(config, outputs=False)
-    running = _ClusterGraph(graph, "not an engine", Inline(), {})
-    found = running.run(input_tables(config, graph, [sources["gpt_cpu"]]), wanted)
+    cluster = _Cluster("not an engine", Inline())
+    found = _ClusterGraph(graph, cluster, {}).run(
+        input_tables(config, graph, [sources["gpt_cpu"]]), wanted
+    )
     expected = run_graph(config, graph, [sources["gpt_cpu"]], CpuEngine())
     for name, rows in expected.items():
         assert_frame_equal(found[name], rows, rel_tol=1e-9)
-    (note,) = running.take_notes()
+    (note,) = cluster.take_notes()
     assert note.startswith("dask: a plan was run at once on one GPU: ")
     assert "not an engine" in note
-    assert running.take_notes() == []
+    assert cluster.take_notes() == []
 
 
-def test_where_a_worker_of_a_cluster_is_lost_no_other_is_asked(sources, monkeypatch):
+def test_where_a_worker_of_a_cluster_is_lost_no_other_is_asked(monkeypatch):
     def lost(*_arguments, **_how):
         raise ConnectionResetError("a worker is gone")
 
@@ -106,12 +108,9 @@ def test_where_a_worker_of_a_cluster_is_lost_no_other_is_asked(sources, monkeypa
         def submit(self, *_arguments, **_how):
             pytest.fail("asked another worker")
 
-    config, graph = api.check("kernel_frequency")
-    running = _ClusterGraph(graph, "not an engine", Unasked(), {})
-    tables = input_tables(config, graph, [sources["gpt_cpu"]])
     monkeypatch.setattr(pl.LazyFrame, "collect", lost)
     with pytest.raises(ConnectionResetError, match="a worker is gone"):
-        running.download(next(iter(tables.values())))
+        _Cluster("not an engine", Unasked()).collect(pl.LazyFrame({"a": [1]}))
 
 
 def graph_of(stages, report="named"):
