@@ -41,7 +41,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.out:
-        given.out.write_text(json.dumps(measured(given.work.split(";"))), encoding="utf-8")
+        times = measured({**kernels(), **steps()}, given.work.split(";"))
+        given.out.write_text(json.dumps(times), encoding="utf-8")
         return
     variants = given.variants.split(",")
     found = {variant: run(variant, given.work) for variant in [BARE, *variants]}
@@ -65,19 +66,25 @@ def run(variant: str, work: str) -> dict[str, float]:
         return found
 
 
-def measured(names: list[str]) -> dict[str, float]:
-    """Do the work that is named, or all, in this process."""
+def measured(work: dict[str, Work], names: list[str]) -> dict[str, float]:
+    """Do the work that is named, or all where the only name is empty, in this process; median ms of each.
+
+    Raises:
+        SystemExit: no work has one of the names.
+    """
     import torch
 
+    wanted = list(work) if names == [""] else names
+    for name in wanted:
+        if name not in work:
+            sys.exit(f"there is no work '{name}'; there is {'; '.join(work)}")
     medians = {}
-    for name, work in {**kernels(), **steps()}.items():
-        if names != [""] and name not in names:
-            continue
+    for name in wanted:
         times = []
         for _ in range(REPEATS):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            work()
+            work[name]()
             torch.cuda.synchronize()
             times.append((time.perf_counter() - began) * 1e3)
         medians[name] = statistics.median(times[WARM_UP:])

@@ -14,22 +14,19 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.memory_kernels import Work, kernels
+from benchmarks.memory_kernels import Work, kernels, measured
 from pasta.collect.native_library import nvcc_arguments
 from pasta.collect.target.compiled import NATIVE
 from pasta.collect.toolkits import find_headers, find_nvcc
 
-REPEATS, WARM_UP = 5, 2
 SIZES = (1024, 2048, 4096, 8192, 16384)
 BARE, PREFER_L1 = "no collector", "empty, prefer L1"
 CACHE_PREFER_L1 = 2
@@ -80,7 +77,9 @@ def main() -> None:
         for variant in EDITS:
             build(variant, given.folder, given.architectures.split(","))
     elif given.action == "work":
-        times = measured(given.work.split(";"), prefer_l1=given.prefer_l1)
+        if given.prefer_l1:
+            prefer_l1_cache()
+        times = measured({**kernels(), **products()}, given.work.split(";"))
         given.out.write_text(json.dumps(times), encoding="utf-8")
     else:
         show({variant: run(variant, given.folder, given.work) for variant in chosen(given.only)})
@@ -168,27 +167,12 @@ def show(found: dict[str, dict[str, float]]) -> None:
         print(f"| {name} | {bare:.3f} ms | {' | '.join(ratios)} |")
 
 
-def measured(names: list[str], *, prefer_l1: bool) -> dict[str, float]:
-    """Do the work that is named, or all, in this process."""
+def prefer_l1_cache() -> None:
+    """Have kernels of this process get more cache, at the cost of shared memory."""
     import torch
 
-    if prefer_l1:
-        torch.cuda.init()
-        runtime = ctypes.CDLL("libcudart.so.13")
-        runtime.cudaDeviceSetCacheConfig(CACHE_PREFER_L1)
-    medians = {}
-    for name, work in {**kernels(), **products()}.items():
-        if names != [""] and name not in names:
-            continue
-        times = []
-        for _ in range(REPEATS):
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            work()
-            torch.cuda.synchronize()
-            times.append((time.perf_counter() - began) * 1e3)
-        medians[name] = statistics.median(times[WARM_UP:])
-    return medians
+    torch.cuda.init()
+    ctypes.CDLL("libcudart.so.13").cudaDeviceSetCacheConfig(CACHE_PREFER_L1)
 
 
 def products() -> dict[str, Work]:
