@@ -45,7 +45,8 @@ _ITEMS = WARP.itemsize // 8
 WARP_ACCESS: dict[str, pa.DataType] = {"record": pa.list_(pa.int64())}
 """What producers write: in each row the bytes of one record, as they lie in memory. One column
 instead of a dozen, as this table is the one that must be quick."""
-_GROUP_WARPS = 16384
+_GROUP_WARPS = 1 << 16
+"""Records in a row group; with fewer, threads that write beside each other wait more for the interpreter."""
 _ALL_LANES = np.uint32((1 << LANES) - 1)
 _LANE_NUMBERS = np.arange(LANES, dtype=np.uint8)
 
