@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from pasta.collect import cuda, cuda_memory
 from pasta.collect.channel import Channel
 from pasta.collect.collectors import COLLECTORS, Chosen
 from pasta.collect.companions.attached import AttachedCompanions
@@ -27,6 +25,7 @@ from pasta.collect.companions.registry import companions_of, with_levels_chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
 from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
+from pasta.collect.environment import environment_of
 from pasta.collect.launch import End, Program, check_command, command_text
 from pasta.collect.nvml.sampling import Sampling, check_library
 from pasta.collect.receive import Receiver
@@ -35,7 +34,6 @@ from pasta.collect.selection import Selection
 from pasta.collect.serial import VARIABLES
 from pasta.collect.shared_trace import SharedTrace
 from pasta.collect.target.ranks import Place, place, run_id
-from pasta.collect.target.session import CHANNEL, SETTINGS
 from pasta.collect.wire import WIRE_TABLES
 from pasta.collect.wrapped_files import WrappedFiles
 from pasta.collect.wrappers import Wrapper, wrapper_of
@@ -44,7 +42,6 @@ from pasta.schema import arrow_schema
 from pasta.trace import RANK_FOLDER
 from pasta.trace_writer import TraceWriter, flatten
 
-SITE = Path(__file__).parent / "target" / "site"
 RING = {"slots": 64, "slot_bytes": 1 << 17}
 ACCESS_RING = {"slots": 16, "slot_bytes": 1 << 20}
 """Of recordings of raw accesses: what receiving them takes is by batch, whatever its size."""
@@ -422,13 +419,6 @@ def record_command(
     chosen = {name: level for name, level in chosen.items() if name not in forbidden}
     gated = bool(companions) or hold is not None
     wrapper = wrapper_of(chosen)
-    injected = cuda.environment() if "cuda" in chosen else {}
-    if "cuda.memory" in chosen:
-        injected = cuda_memory.environment()
-    if chosen.get("cpu") == PYTHON:
-        injected = {**injected, **own_samples.environment()}
-    if selection.serialize:
-        injected = {**injected, **VARIABLES}
     with (
         Reception(out, command_text(command), chosen, selection, companions) as reception,
         contextlib.ExitStack() as stack,
@@ -436,9 +426,12 @@ def record_command(
         files = reception.files_of(wrapper) if wrapper else None
         samplings = [stack.enter_context(sampling) for sampling in reception.samplings()]
         attached = stack.enter_context(reception.attached())
-        injected = {**injected, **attached.environment()}
         run = files.around(command) if files else command
-        environment = {**_environment(reception), **injected}
+        channel, settings = reception.channel.folder, reception.settings()
+        environment = {
+            **environment_of(chosen, selection, channel, settings),
+            **attached.environment(),
+        }
         started = reception.clock()
         with Program(run, environment, gated=gated) as program:
             if gated:
@@ -448,12 +441,7 @@ def record_command(
                         hold(program.pid)
                     started = reception.clock()
                     program.release()
-            while (end := program.ended()) is None:
-                for watcher in watchers:
-                    watcher(reception)
-                for sampling in samplings:
-                    sampling.receive()
-                reception.receive()
+            end = _received(program, reception, watchers, samplings)
             ended = reception.clock(program.ended_ns)
             first = FirstProcess(program.pid, started, ended, end.code)
             notes = reception.told_of_forbidden(forbidden)
@@ -467,16 +455,20 @@ def record_command(
         return Recorded(reception.path, end, rows, reception.warning, failure, notes, interrupted)
 
 
-def _environment(reception: Reception) -> dict[str, str]:
-    """Return the environment of a program that is recorded; docs/collecting.md describes it."""
-    environment = dict(os.environ)
-    given = environment.get("PYTHONPATH")
-    others = given.split(os.pathsep) if given else []  # an empty part is the working directory
-    environment["PYTHONPATH"] = os.pathsep.join([str(SITE), *(p for p in others if p != str(SITE))])
-    environment[CHANNEL] = str(reception.channel.folder)
-    environment[SETTINGS] = json.dumps(reception.settings())
-    environment.setdefault("KINETO_LOG_LEVEL", "6")
-    return environment
+def _received(
+    program: Program,
+    reception: Reception,
+    watchers: Sequence[Watcher],
+    samplings: Sequence[Sampling],
+) -> End:
+    """Receive what is recorded until the program ends, and return how it did."""
+    while (end := program.ended()) is None:
+        for watcher in watchers:
+            watcher(reception)
+        for sampling in samplings:
+            sampling.receive()
+        reception.receive()
+    return end
 
 
 def epoch_offset() -> int:

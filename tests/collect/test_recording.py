@@ -9,7 +9,7 @@ import time
 import polars as pl
 import pytest
 
-from pasta.collect.recording import SITE
+from pasta.collect.environment import SITE
 from pasta.errors import CollectError, TraceError
 from tests.collect.recorded_programs import (
     ANNOTATES,
