@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
@@ -200,7 +200,9 @@ def aggregates(expression: pl.Expr) -> list[Aggregate]:
     """
     found: list[Any] = []
     tree = json.loads(expression.meta.serialize(format="json"))
-    rest = _expression(_replaced(tree, lambda aggregate: _placed(found, aggregate, "")))
+    rest = _expression(
+        _replaced(tree, lambda part: {"Column": str(_place(found, part))}, _COMBINED)
+    )
     if any(is_cumulative(node) for node in nodes(rest)):
         return []
     parts = [_aggregate(part) for part in found]
@@ -208,11 +210,34 @@ def aggregates(expression: pl.Expr) -> list[Aggregate]:
     return parts if all(count == 1 for count in within) else []
 
 
-def with_values(expression: pl.Expr, prefix: str) -> pl.Expr:
-    """Return `expression` with column `prefix` and a number in place of each of its aggregates."""
+def with_values(expression: pl.Expr, columns: Sequence[str]) -> pl.Expr:
+    """Return `expression` with a column in place of each of its aggregates, as `aggregates` lists them."""
     found: list[Any] = []
     tree = json.loads(expression.meta.serialize(format="json"))
-    return _expression(_replaced(tree, lambda aggregate: _placed(found, aggregate, prefix)))
+    return _expression(
+        _replaced(tree, lambda part: {"Column": columns[_place(found, part)]}, _COMBINED)
+    )
+
+
+def counting_rows(expression: pl.Expr) -> pl.Expr:
+    """Return `expression` with a count of rows in place of each count of values that are never null."""
+    tree = json.loads(expression.meta.serialize(format="json"))
+
+    def counted(count: Any) -> Any:
+        operand = _aggregated(count["Agg"]["Count"])
+        return "Len" if _is_never_null(operand) else count
+
+    return _expression(_replaced(tree, counted, {"Count"}))
+
+
+def _is_never_null(tree: Any) -> bool:
+    """Tell whether a value cannot be null, whatever the columns hold; of a column that is not known."""
+    node = _node(tree, aggregated=False)
+    if node.name == "Literal":
+        return "Null" not in json.dumps(node.value)
+    if node.name == "Ternary":
+        return all(map(_is_never_null, node.operands[1:]))
+    return node.name == "Coalesce" and any(map(_is_never_null, node.operands))
 
 
 def _aggregate(tree: Any) -> Aggregate:
@@ -222,20 +247,21 @@ def _aggregate(tree: Any) -> Aggregate:
     return Aggregate(expression.cast(pl.Int64) if counts else expression, _COMBINED[name])
 
 
-def _placed(found: list[Any], aggregate: Any, prefix: str) -> dict[str, str]:
+def _place(found: list[Any], aggregate: Any) -> int:
+    """Return the place of an aggregate among those found so far, where it gets one."""
     if aggregate not in found:
         found.append(aggregate)
-    return {"Column": f"{prefix}{found.index(aggregate)}"}
+    return found.index(aggregate)
 
 
-def _replaced(tree: Any, place: Callable[[Any], Any]) -> Any:
-    """Return a tree with `place` of each outermost aggregate that combines in its place."""
-    if _aggregate_name(tree) in _COMBINED:
-        return place(tree)
+def _replaced(tree: Any, replacement: Callable[[Any], Any], names: Container[str]) -> Any:
+    """Return a tree with the replacement of each outermost aggregate that has one of the names."""
+    if _aggregate_name(tree) in names:
+        return replacement(tree)
     if isinstance(tree, list):
-        return [_replaced(part, place) for part in tree]
+        return [_replaced(part, replacement, names) for part in tree]
     if isinstance(tree, dict) and not tree.keys() & {"Column", "Literal"}:
-        return {key: _replaced(part, place) for key, part in tree.items()}
+        return {key: _replaced(part, replacement, names) for key, part in tree.items()}
     return tree
 
 

@@ -20,6 +20,7 @@ from pasta.pipeline.expression_tree import (
     Aggregate,
     Node,
     aggregates,
+    counting_rows,
     is_cumulative,
     nodes,
     of_constants,
@@ -58,29 +59,26 @@ class Measure:
         """Whether the measure can be computed part by part."""
         return bool(self.parts)
 
-    def partial(self, name: str) -> list[pl.Expr]:
-        """Return the state of this measure, called `name`, over a part of the rows."""
-        return [
-            part.expression.alias(column)
-            for column, part in zip(self.columns(name), self.parts, strict=True)
-        ]
+    def partial(self, name: str) -> dict[str, pl.Expr]:
+        """Return the state columns of this measure, called `name`, over a part of the rows."""
+        parts = zip(self.columns(name), self.parts, strict=True)
+        return {column: part.expression for column, part in parts}
 
-    def combined(self, name: str) -> list[pl.Expr]:
+    def combined(self, name: str) -> dict[str, pl.Expr]:
         """Return the aggregates that merge the state columns of `name` over parts."""
-        return [
-            getattr(pl.col(column), part.combine)()
-            for column, part in zip(self.columns(name), self.parts, strict=True)
-        ]
+        parts = zip(self.columns(name), self.parts, strict=True)
+        return {column: getattr(pl.col(column), part.combine)() for column, part in parts}
 
     def columns(self, name: str) -> list[str]:
         """Return the names of the state columns of this measure, called `name`."""
-        return [f"{name}.{number}" for number in range(len(self.parts))]
+        return [f"part {number} of {name}" for number in range(len(self.parts))]
 
-    def final(self, name: str) -> pl.Expr:
-        """Return the measure from its merged state columns."""
+    def final(self, name: str, columns: Sequence[str] = ()) -> pl.Expr:
+        """Return the measure, called `name`, from its merged state columns, or from others of their values."""
+        columns = columns or self.columns(name)
         if not self.mean:
-            return with_values(self.expression, f"{name}.").alias(name)
-        total, count = (pl.col(column) for column in self.columns(name))
+            return with_values(self.expression, columns).alias(name)
+        total, count = map(pl.col, columns)
         return pl.when(count > 0).then(total / count).otherwise(None).alias(name)
 
 
@@ -187,7 +185,7 @@ def _share(value: Any, path: str, parameters: Mapping[str, Any]) -> float:
 @lru_cache(maxsize=_REMEMBERED)
 def _mergeable(text: str) -> Measure:
     """Return a measure with the aggregates that it is made of, where their values combine."""
-    expression = _read(text)[0]
+    expression = counting_rows(_read(text)[0])
     sums = {operand: _read(operand)[0] for operand in operands_of("sum", text)}
     match = re.fullmatch(r"\s*avg\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
     if match is None or list(operands_of("avg", text))[:1] != [match[1].strip()]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -16,24 +16,56 @@ TOO_LARGE = ", too large for "
 
 
 def _group(
-    rows: pl.LazyFrame, by: list[str], measures: list[pl.Expr], sums: dict[str, pl.Expr]
+    rows: pl.LazyFrame,
+    by: list[str],
+    columns: Mapping[str, pl.Expr],
+    sums: Mapping[str, pl.Expr],
 ) -> pl.LazyFrame:
+    """Return `columns` for each group; integers of `sums` that do not fit their type fail.
+
+    Each aggregate is computed once: on a GPU that holds a group's values in fast memory, a third one takes longer
+    than two.
+    """
     check_keys(rows, by, "by")
     checks = _range_checks(rows, sums)
-    if by:
-        found = rows.group_by(by).agg(*measures, *checks.values())
-    else:
-        found = rows.select(*measures, *checks.values())
-    if checks:
-        found = found.filter(pl.col(name).cast(kind).is_not_null() for name, kind in checks)
-        found = found.drop(name for name, _ in checks)
-    return found
+    narrowed = {
+        name: check
+        for check in checks
+        if check.is_whole
+        for name, expression in columns.items()
+        if expression.meta.eq(check.narrow)
+    }
+    computed = {name: expression for name, expression in columns.items() if name not in narrowed}
+    named = [expression.alias(name) for name, expression in computed.items()]
+    wide = [check.wide.alias(check.name) for check in checks]
+    found = rows.group_by(by).agg(*named, *wide) if by else rows.select(*named, *wide)
+    if not checks:
+        return found
+    found = found.filter(pl.col(check.name).cast(check.kind).is_not_null() for check in checks)
+    totals = {name: pl.col(check.name).cast(check.kind) for name, check in narrowed.items()}
+    return found.select(*by, *(totals.get(name, pl.col(name)).alias(name) for name in columns))
 
 
-def _range_checks(
-    rows: pl.LazyFrame, sums: dict[str, pl.Expr]
-) -> dict[tuple[str, pl.DataType], pl.Expr]:
-    """Return for each sum of integers that may not fit the same in a wider type, under a name for messages.
+class _RangeCheck(NamedTuple):
+    """A sum of integers that may not fit their type, and the same in a wider one.
+
+    Attributes:
+        name: what the failure of the cast from the wider type says.
+        kind: the type.
+        narrow: the sum.
+        wide: the sum in the wider type.
+        is_whole: whether the wider type holds integers, so that the sum can be had from it.
+    """
+
+    name: str
+    kind: pl.DataType
+    narrow: pl.Expr
+    wide: pl.Expr
+    is_whole: bool
+
+
+def _range_checks(rows: pl.LazyFrame, sums: Mapping[str, pl.Expr]) -> list[_RangeCheck]:
+    """Return a check for each sum of integers that may not fit.
 
     Integers wrap where they do not fit. The strict cast of the wider sum to their type fails
     instead, and its message holds the name. Those of 16 bits are summed in 64 anyhow.
@@ -41,22 +73,31 @@ def _range_checks(
     named = {text: operand.alias(text) for text, operand in sums.items()}
     operands = rows.select(named.values()).collect_schema()
     totals = rows.select(operand.sum() for operand in named.values()).collect_schema()
-    checks: dict[tuple[str, pl.DataType], pl.Expr] = {}
+    checks = []
     for text, kind in totals.items():
         if kind.is_integer() and operands[text] == kind:
             name = f"sum({text}){TOO_LARGE}{kind}: cast to a wider type or double"
-            wider = pl.Int64 if kind in (pl.Int32, pl.UInt32) else pl.Float64
-            checks[name, kind] = sums[text].cast(wider).sum().alias(name)
+            is_whole = kind in (pl.Int32, pl.UInt32)
+            wide = sums[text].cast(pl.Int64 if is_whole else pl.Float64).sum()
+            checks.append(_RangeCheck(name, kind, sums[text].sum(), wide, is_whole))
     return checks
 
 
 def _partial(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
-    pieces = [piece for name, measure in measures.items() for piece in measure.partial(name)]
+    pieces = {
+        column: piece
+        for name, measure in measures.items()
+        for column, piece in measure.partial(name).items()
+    }
     return _sorted(_group(rows, by, pieces, _sums(measures)), by=by)
 
 
 def _combine(states: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
-    pieces = [piece for name, measure in measures.items() for piece in measure.combined(name)]
+    pieces = {
+        column: piece
+        for name, measure in measures.items()
+        for column, piece in measure.combined(name).items()
+    }
     summed = [
         column
         for name, measure in measures.items()
@@ -85,8 +126,22 @@ def _sorted(groups: pl.LazyFrame, *, by: list[str], **_measures: Any) -> pl.Lazy
 
 def _unsorted(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
     check_new_names(measures, "measures")
-    wanted = [measure.expression.alias(name) for name, measure in measures.items()]
-    return _group(rows, by, wanted, _sums(measures))
+    pieces: dict[str, pl.Expr] = {}
+    finals = [_measured(name, measure, pieces) for name, measure in measures.items()]
+    return _group(rows, by, pieces, _sums(measures)).select(*by, *finals)
+
+
+def _measured(name: str, measure: Measure, pieces: dict[str, pl.Expr]) -> pl.Expr:
+    """Return a measure in terms of `pieces`, to which what it needs is added unless it is there."""
+    if measure.mean or not measure.mergeable:
+        pieces[name] = measure.expression
+        return pl.col(name)
+    columns = []
+    for column, piece in measure.partial(name).items():
+        known = (other for other, made in pieces.items() if made.meta.eq(piece))
+        columns.append(next(known, column))
+        pieces.setdefault(columns[-1], piece)
+    return measure.final(name, columns)
 
 
 @stage(

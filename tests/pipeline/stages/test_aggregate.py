@@ -64,6 +64,19 @@ def test_sums_that_fit_are_exact_and_means_do_not_overflow():
     assert found == (2.0**58, 60.0 * 2**58)
 
 
+def test_what_measures_have_in_common_is_computed_once():
+    texts = measures(
+        n="count(*)", s="sum(case when v > 1 then 1 else 0 end)", all="sum(coalesce(v, 0))"
+    )
+    rows = ROWS.with_columns(pl.col("v").cast(pl.Int32))
+    found = aggregate(rows, by=["k"], measures=texts)
+    plan = found.explain()
+    assert (plan.count("len()"), plan.count(".count()"), plan.count(".sum()")) == (1, 0, 2)
+    assert found.collect().rows() == [(None, 1, 1, 4), ("a", 2, 1, 4), ("b", 2, 1, 5)]
+    assert found.collect_schema().dtypes() == [pl.String, pl.Int64, pl.Int32, pl.Int32]
+    assert aggregate(rows.head(0), measures=texts).collect().rows() == [(0, None, None)]
+
+
 def test_parts_that_fit_alone_may_not_fit_together():
     merge = STAGES.get("aggregate").merge
     given = {"by": [], "measures": measures(x="sum(ts)")}
