@@ -19,6 +19,10 @@ class DeviceError(RuntimeError):
     """A plan failed on a device."""
 
 
+class TooManyRowsError(MemoryError):
+    """A table has more rows than a device takes, however much memory it has."""
+
+
 class Device(ABC):
     """Where rows lie: what runs plans over them and gives their columns as arrays.
 

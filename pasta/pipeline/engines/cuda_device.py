@@ -7,14 +7,15 @@ is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from pasta.pipeline.device_rows import Device
-from pasta.pipeline.engines import list_filters
+from pasta.pipeline.device_rows import Device, TooManyRowsError
+from pasta.pipeline.engines import column_order, list_filters
 from pasta.pipeline.engines.device_memory import DeviceMemory
 
 _NEVER = 1 << 50
@@ -33,6 +34,7 @@ class CudaDevice(Device):
         import rmm.mr
         from rmm.allocators.cupy import rmm_cupy_allocator
 
+        column_order.mend()
         list_filters.mend()
         self.xp = cupy
         self._streaming = None
@@ -77,7 +79,8 @@ class CudaDevice(Device):
         """Run `plan`; its rows stay on the device.
 
         Where this device was opened for streaming, plans that read files are streamed. What starts
-        from rows that are held is run at once: it fits, and is often short. So is a plan that
+        from rows that are held is run at once: it fits, and is often short. So is a plan with a window,
+        which takes longer in parts and ends the process where memory does not suffice, and one that
         cudf-polars takes but fails to stream.
         """
         from cudf_polars.dsl.ir import IRExecutionContext, Scan
@@ -87,9 +90,13 @@ class CudaDevice(Device):
         if self._streaming is not None and any(
             isinstance(n, Scan) for n in traversal([translated])
         ):
-            translated = self._streamed(self._streaming, plan) or translated
-        frame = translated.evaluate(cache={}, timer=None, context=IRExecutionContext())
-        frame.stream.synchronize()
+            if has_window(plan):
+                self._not_streamed["it has a window"] = None
+            else:
+                translated = self._streamed(self._streaming, plan) or translated
+        with rows_counted():
+            frame = translated.evaluate(cache={}, timer=None, context=IRExecutionContext())
+            frame.stream.synchronize()
         return frame
 
     def _streamed(self, engine: Any, plan: pl.LazyFrame) -> Any:
@@ -187,6 +194,27 @@ class CudaDevice(Device):
         """Copy a frame to the host."""
         rows: pl.DataFrame = frame.to_polars()
         return rows
+
+
+@contextmanager
+def rows_counted() -> Generator[None]:
+    """Tell what libcudf fails with where a table gets more rows than its 32 bits count from other overflows.
+
+    Raises:
+        TooManyRowsError: that happened.
+    """
+    try:
+        yield
+    except OverflowError as error:
+        if "column size limit" not in str(error):
+            raise
+        problem = f"a table has more rows than the GPU takes at once, {(1 << 31) - 1:,}"
+        raise TooManyRowsError(problem) from error
+
+
+def has_window(plan: pl.LazyFrame) -> bool:
+    """Tell whether a plan has a window, such as `lag(ts) over (partition by rank order by ts)`."""
+    return ".over(" in plan.explain(optimized=False)
 
 
 def first_line(error: Exception) -> str:

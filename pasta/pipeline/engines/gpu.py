@@ -12,7 +12,7 @@ import polars as pl
 
 from pasta.errors import EngineError
 from pasta.pipeline.config import ToolConfig
-from pasta.pipeline.device_rows import Device
+from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
@@ -28,6 +28,9 @@ docs/performance.md has the measurements that this follows.
 
 READING_THREADS = 16
 """Threads that bring files to the device, where there are as many processors; libcudf takes 4 unless told."""
+
+READING_BYTES = 16 << 20
+"""Bytes of a file that such a thread brings at a time; 4 MiB unless told."""
 
 _DRIVER = Path("/dev/nvidiactl")
 _PACKAGES = ("cudf_polars", "cupy", "rmm")
@@ -46,9 +49,13 @@ def unavailable() -> str | None:
 
 
 def read_with_all_processors() -> None:
-    """Have libcudf, which looks here when it first reads, take more threads; a user's setting stays."""
+    """Have libcudf, which looks here when it first reads, take more threads and larger parts.
+
+    What a user has set stays.
+    """
     count = min(READING_THREADS, len(os.sched_getaffinity(0)))
     os.environ.setdefault("KVIKIO_NTHREADS", str(count))
+    os.environ.setdefault("KVIKIO_TASK_SIZE", str(READING_BYTES))
 
 
 def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
@@ -65,18 +72,16 @@ def input_bytes(graph: Graph, sources: Sequence[Source]) -> int:
     return sum(Path(file).stat().st_size for file in read)
 
 
-class _ShortageError(EngineError):
-    """The GPU's memory did not suffice.
+class _TooMuchError(EngineError):
+    """A run needs more than the GPU takes at once.
 
     Attributes:
-        shortage: how much was needed, and how much there is.
+        reason: of what, and how much there is.
     """
 
-    def __init__(self, shortage: str) -> None:
-        self.shortage = shortage
-        super().__init__(
-            f"the GPU's memory did not suffice: {shortage}; use --engine cpu or dask, or fewer traces"
-        )
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; use --engine cpu or dask, or fewer traces")
 
 
 class GpuEngine(Engine):
@@ -143,10 +148,8 @@ class GpuEngine(Engine):
             try:
                 with self._device(streaming=False) as device:
                     return run(device, "in memory")
-            except _ShortageError as error:
-                self.notes.append(
-                    f"engine gpu: run again in parts, as memory did not suffice: {error.shortage}"
-                )
+            except _TooMuchError as error:
+                self.notes.append(f"engine gpu: run again in parts: {error.reason}")
         with self._device(streaming=True) as device:
             return run(device, "streamed")
 
@@ -169,8 +172,10 @@ class GpuEngine(Engine):
         except BaseException as error:
             shortage = device.shortage()
             self.close()
+            if isinstance(error, TooManyRowsError):
+                raise _TooMuchError(str(error)) from error
             if isinstance(error, MemoryError):
-                raise _ShortageError(shortage) from error
+                raise _TooMuchError(f"the GPU's memory did not suffice: {shortage}") from error
             if isinstance(error, _FAILURES):
                 raise EngineError(f"the gpu engine failed: {_one_line(error)}") from error
             raise

@@ -187,6 +187,22 @@ def test_rows_pass_to_arrays_and_back(device):
     )
 
 
+@pytest.mark.parametrize("upward", [True, False])
+def test_rows_are_ordered_by_columns_as_by_comparing(device, upward):
+    import pylibcudf as plc
+
+    draw = np.random.default_rng(0)
+    kinds = {"a": np.int32, "b": np.int64, "c": np.uint64, "d": np.uint8}
+    columns = {name: draw.integers(0, 9, 5000).astype(kind) for name, kind in kinds.items()}
+    frame = device.frame({name: device.xp.asarray(values) for name, values in columns.items()})
+    order = plc.types.Order.ASCENDING if upward else plc.types.Order.DESCENDING
+    found = plc.sorting.stable_sorted_order(
+        frame.table, [order] * 4, [plc.types.NullOrder.AFTER] * 4, stream=frame.stream
+    )
+    signed = [values.astype(np.int64) * (1 if upward else -1) for values in columns.values()]
+    assert np.array_equal(found.to_arrow().to_numpy(), np.lexsort(signed[::-1]))
+
+
 def test_too_little_memory_is_one_line_with_the_size_that_was_needed(sources, monkeypatch):
     monkeypatch.setattr(device_memory, "SHARE", 1e-6)
     config, graph = api.check("operator_time")

@@ -14,9 +14,11 @@ import pasta
 from pasta import api
 from pasta.errors import ConfigError, EngineError
 from pasta.pipeline.config import parse_config
+from pasta.pipeline.device_rows import TooManyRowsError
 from pasta.pipeline.engines import auto, choice, dask_cuda, gpu
 from pasta.pipeline.engines.auto import AutoEngine
 from pasta.pipeline.engines.base import EngineOptions
+from pasta.pipeline.engines.cuda_device import has_window, rows_counted
 from pasta.pipeline.engines.gpu import GpuEngine, input_bytes
 from pasta.pipeline.engines.rehearsal import Rehearsal
 from pasta.pipeline.run import Source, run_graph
@@ -100,12 +102,39 @@ def test_the_memory_of_the_device_decides_what_is_streamed(cards, monkeypatch):
         assert opened[-1][1] == streaming
 
 
+def test_a_window_is_seen_wherever_it_stands():
+    rows = pl.LazyFrame({"k": [1], "ts": [2]})
+    window = pl.sql_expr("ts - lag(ts, 1) over (partition by k order by ts)")
+    assert has_window(rows.with_columns(gap=window).group_by("k").agg(pl.col("gap").max()))
+    assert has_window(
+        rows.join(rows.filter(pl.sql_expr("max(ts) over (partition by k) > 1")), on="k")
+    )
+    assert not has_window(rows.group_by("k").agg(pl.len()).sort("k"))
+
+
+def test_too_many_rows_are_told_from_other_overflows():
+    with pytest.raises(TooManyRowsError, match="at once, 2,147,483,647"), rows_counted():
+        raise OverflowError("concatenate.cu: Total number of rows exceeds the column size limit")
+    with pytest.raises(OverflowError, match="too large"), rows_counted():
+        raise OverflowError("int too large")
+
+
+TOO_MANY = TooManyRowsError("a table has more rows than the GPU takes at once")
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (MemoryError("std::bad_alloc"), "memory did not suffice: 81.00 GiB were needed at once"),
+        (TOO_MANY, "run again in parts: a table has more rows than the GPU takes at once"),
+    ],
+)
 @pytest.mark.usefixtures("declines")
-def test_what_does_not_fit_in_memory_is_streamed(monkeypatch):
+def test_what_the_gpu_does_not_take_at_once_is_streamed(monkeypatch, failure, reason):
     opened = []
 
     def open_card(streaming):
-        opened.append(Card(None if streaming else MemoryError("std::bad_alloc")))
+        opened.append(Card(None if streaming else failure))
         return opened[-1]
 
     monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, open_card))
@@ -113,9 +142,7 @@ def test_what_does_not_fit_in_memory_is_streamed(monkeypatch):
     assert found.facts == pytest.approx(pasta.run(TOOL, engine="cpu").facts)
     *_, first, again, last = found.notes
     assert first.endswith("in memory")
-    assert again.endswith(
-        "run again in parts, as memory did not suffice: 81.00 GiB were needed at once"
-    )
+    assert again.endswith(reason)
     assert last.endswith("streamed")
     assert [card.closed for card in opened] == [True, True]
 
@@ -181,6 +208,7 @@ def test_off_gpu_is_raise_or_cpu():
     ("failure", "message"),
     [
         (MemoryError("std::bad_alloc"), "did not suffice: 81.00 GiB were needed at once"),
+        (TOO_MANY, "a table has more rows than the GPU takes at once; use --engine cpu or dask"),
         (RuntimeError("CUDA\nfailure"), "the gpu engine failed: CUDA failure"),
         (NotImplementedError("a slice"), "the gpu engine failed: a slice"),
         (pl.exceptions.ComputeError("deep"), "the gpu engine failed: deep"),
