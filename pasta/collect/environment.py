@@ -19,14 +19,30 @@ from pasta.collect.target.session import CHANNEL, SETTINGS
 SITE = Path(__file__).parent / "target" / "site"
 
 
-def environment_of(
-    chosen: Chosen, selection: Selection, channel: Path, settings: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return this process's environment with what has collectors loaded into the program.
+def injected(chosen: Chosen, selection: Selection) -> dict[str, str]:
+    """Return what loads native collectors, and what serializes launches.
 
     Args:
         chosen: collector -> level.
         selection: what of the run is recorded.
+
+    Raises:
+        CollectError: a library that a collector needs is not there, or cannot be built.
+    """
+    found = cuda.environment() if "cuda" in chosen else {}
+    if "cuda.memory" in chosen:
+        found = cuda_memory.environment()
+    if chosen.get("cpu") == PYTHON:
+        found = {**found, **own_samples.environment()}
+    if selection.serialize:
+        found = {**found, **VARIABLES}
+    return found
+
+
+def environment_of(channel: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return this process's environment with what has Python collectors loaded into the program.
+
+    Args:
         channel: folder of the channel that collectors write to.
         settings: what they look up there.
     """
@@ -37,16 +53,4 @@ def environment_of(
     environment[CHANNEL] = str(channel)
     environment[SETTINGS] = json.dumps(settings)
     environment.setdefault("KINETO_LOG_LEVEL", "6")
-    return {**environment, **_injected(chosen, selection)}
-
-
-def _injected(chosen: Chosen, selection: Selection) -> dict[str, str]:
-    """Return what loads native collectors, and what serializes launches."""
-    injected = cuda.environment() if "cuda" in chosen else {}
-    if "cuda.memory" in chosen:
-        injected = cuda_memory.environment()
-    if chosen.get("cpu") == PYTHON:
-        injected = {**injected, **own_samples.environment()}
-    if selection.serialize:
-        injected = {**injected, **VARIABLES}
-    return injected
+    return environment

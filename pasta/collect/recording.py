@@ -25,7 +25,7 @@ from pasta.collect.companions.registry import companions_of, with_levels_chosen
 from pasta.collect.control import write_control, write_status
 from pasta.collect.counters import Focus
 from pasta.collect.device_silence import NO_KERNEL, DeviceSilence
-from pasta.collect.environment import environment_of
+from pasta.collect.environment import environment_of, injected
 from pasta.collect.launch import End, Program, check_command, command_text
 from pasta.collect.nvml.sampling import Sampling, check_library
 from pasta.collect.receive import Receiver
@@ -419,6 +419,7 @@ def record_command(
     chosen = {name: level for name, level in chosen.items() if name not in forbidden}
     gated = bool(companions) or hold is not None
     wrapper = wrapper_of(chosen)
+    native = injected(chosen, selection)
     with (
         Reception(out, command_text(command), chosen, selection, companions) as reception,
         contextlib.ExitStack() as stack,
@@ -427,9 +428,9 @@ def record_command(
         samplings = [stack.enter_context(sampling) for sampling in reception.samplings()]
         attached = stack.enter_context(reception.attached())
         run = files.around(command) if files else command
-        channel, settings = reception.channel.folder, reception.settings()
         environment = {
-            **environment_of(chosen, selection, channel, settings),
+            **environment_of(reception.channel.folder, reception.settings()),
+            **native,
             **attached.environment(),
         }
         started = reception.clock()

@@ -220,12 +220,13 @@ def with_values(expression: pl.Expr, columns: Sequence[str]) -> pl.Expr:
 
 
 def counting_rows(expression: pl.Expr) -> pl.Expr:
-    """Return `expression` with a count of rows in place of each count of values that are never null."""
+    """Return `expression` with a count of rows in place of each count of a value of each that is never null."""
     tree = json.loads(expression.meta.serialize(format="json"))
 
     def counted(count: Any) -> Any:
         operand = _aggregated(count["Agg"]["Count"])
-        return "Len" if _is_never_null(operand) else count
+        is_of_rows = not any(map(is_cumulative, nodes(_expression(operand))))
+        return "Len" if is_of_rows and _is_never_null(operand) else count
 
     return _expression(_replaced(tree, counted, {"Count"}))
 

@@ -9,7 +9,10 @@ import time
 import polars as pl
 import pytest
 
+from pasta.collect import cuda_memory
 from pasta.collect.environment import SITE
+from pasta.collect.recording import record_command
+from pasta.collect.selection import Selection
 from pasta.errors import CollectError, TraceError
 from tests.collect.recorded_programs import (
     ANNOTATES,
@@ -55,6 +58,13 @@ def test_annotations_become_spans_of_the_program(out):
     assert spans["dur"].min() >= 0
     assert done.rows["span"] == 4
     assert losses(trace) == {}
+
+
+def test_a_collector_whose_library_is_not_there_leaves_no_trace(out, monkeypatch):
+    monkeypatch.setattr(cuda_memory, "find_sanitizer", lambda: None)
+    with pytest.raises(CollectError, match="no library of Compute Sanitizer was found"):
+        record_command(python("pass"), out, {"cuda.memory": "touch"}, Selection())
+    assert not out.exists()
 
 
 def test_the_process_is_one_row_with_its_end(out):

@@ -38,6 +38,17 @@ def test_files_hold_what_records_stand_for(tmp_path_factory, seed, count, group,
     assert size == path.stat().st_size
 
 
+def test_a_row_group_holds_as_many_values_as_a_file_has_records(tmp_path):
+    made = np.zeros(1 << 16, WARP)
+    made["lanes"], made["request"] = 1, np.arange(len(made))
+    made["block"] = np.random.default_rng(0).permutation(len(made))
+    path = tmp_path / "file.parquet"
+    write_accesses(path, made, WHO)
+    got = pl.read_parquet(path, columns=["request", "block"])
+    assert np.array_equal(got["request"].to_numpy(), made["request"])
+    assert np.array_equal(got["block"].to_numpy(), made["block"])
+
+
 def test_a_batch_may_be_part_of_another():
     made = records(1, 20)
     assert np.array_equal(warps_of(batch(made).slice(7, 5)), made[7:12])

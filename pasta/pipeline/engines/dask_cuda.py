@@ -15,7 +15,7 @@ import polars as pl
 
 from pasta.errors import ConfigError, EngineError
 from pasta.pipeline.config import ToolConfig
-from pasta.pipeline.device_rows import DeviceRows
+from pasta.pipeline.device_rows import DeviceRows, TooManyRowsError
 from pasta.pipeline.engines import column_order, list_filters
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.cuda_device import first_line
@@ -246,6 +246,8 @@ def _failures() -> Iterator[None]:
         yield
     except (ConfigError, EngineError):
         raise
+    except TooManyRowsError as error:
+        raise EngineError(f"{error}; use --engine cpu, or fewer traces") from error
     except MemoryError as error:
         raise EngineError(
             f"a worker's GPU memory did not suffice ({_one_line(error)}); use more GPUs,"

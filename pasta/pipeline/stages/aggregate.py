@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from pasta.errors import ConfigError
 from pasta.pipeline.columns import check_keys, check_new_names
 from pasta.pipeline.expressions import Measure
 from pasta.pipeline.stage import Merge, Within, stage
@@ -84,6 +85,7 @@ def _range_checks(rows: pl.LazyFrame, sums: Mapping[str, pl.Expr]) -> list[_Rang
 
 
 def _partial(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
+    _check_operands(rows, measures)
     pieces = {
         column: piece
         for name, measure in measures.items()
@@ -126,22 +128,41 @@ def _sorted(groups: pl.LazyFrame, *, by: list[str], **_measures: Any) -> pl.Lazy
 
 def _unsorted(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
     check_new_names(measures, "measures")
+    for name in measures:
+        if name in by:
+            raise ConfigError(f"measures.{name}", "'by' has this name; name the measure otherwise")
+    _check_operands(rows, measures)
+    taken = {*by, *measures}
     pieces: dict[str, pl.Expr] = {}
-    finals = [_measured(name, measure, pieces) for name, measure in measures.items()]
+    finals = [_measured(name, measure, pieces, taken) for name, measure in measures.items()]
     return _group(rows, by, pieces, _sums(measures)).select(*by, *finals)
 
 
-def _measured(name: str, measure: Measure, pieces: dict[str, pl.Expr]) -> pl.Expr:
-    """Return a measure in terms of `pieces`, to which what it needs is added unless it is there."""
+def _check_operands(rows: pl.LazyFrame, measures: Mapping[str, Measure]) -> None:
+    """Have Polars check what measures say, also of columns whose values do not matter."""
+    written = (measure.written for measure in measures.values() if measure.written is not None)
+    rows.select(
+        expression.alias(str(number)) for number, expression in enumerate(written)
+    ).collect_schema()
+
+
+def _measured(name: str, measure: Measure, pieces: dict[str, pl.Expr], taken: set[str]) -> pl.Expr:
+    """Return a measure in terms of `pieces`, to which what it needs is added, by no `taken` name."""
     if measure.mean or not measure.mergeable:
         pieces[name] = measure.expression
         return pl.col(name)
     columns = []
     for column, piece in measure.partial(name).items():
         known = (other for other, made in pieces.items() if made.meta.eq(piece))
-        columns.append(next(known, column))
+        columns.append(next(known, _free(column, taken)))
         pieces.setdefault(columns[-1], piece)
     return measure.final(name, columns)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
 
 
 @stage(

@@ -119,6 +119,11 @@ def test_too_many_rows_are_told_from_other_overflows():
         raise OverflowError("int too large")
 
 
+def test_a_cluster_tells_too_many_rows_from_too_little_memory():
+    with pytest.raises(EngineError, match="more rows; use --engine cpu"), dask_cuda._failures():
+        raise TooManyRowsError("more rows")
+
+
 TOO_MANY = TooManyRowsError("a table has more rows than the GPU takes at once")
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pasta.errors import ConfigError
 from pasta.pipeline.expressions import parse_measure
 from pasta.pipeline.stage import STAGES
 from pasta.pipeline.stages.aggregate import aggregate
@@ -75,6 +76,37 @@ def test_what_measures_have_in_common_is_computed_once():
     assert found.collect().rows() == [(None, 1, 1, 4), ("a", 2, 1, 4), ("b", 2, 1, 5)]
     assert found.collect_schema().dtypes() == [pl.String, pl.Int64, pl.Int32, pl.Int32]
     assert aggregate(rows.head(0), measures=texts).collect().rows() == [(0, None, None)]
+
+
+@pytest.mark.parametrize("by", [[], ["k"]])
+def test_a_count_of_what_is_aggregated_is_not_one_of_rows(by):
+    texts = ["count(case when max(v) > 1 then 1 else 0 end)", "count(coalesce(max(v), 0))"]
+    wanted = measures(**{f"m{number}": text for number, text in enumerate(texts)})
+    found = aggregate(ROWS, by=by, measures=wanted).collect()
+    assert set(found.select(list(wanted)).rows()) == {(1, 1)}
+
+
+@pytest.mark.parametrize("run", ["whole", "part"])
+def test_a_column_that_is_not_there_is_told_though_its_values_do_not_matter(run):
+    given = {"by": [], "measures": measures(x="count(coalesce(typo, 0))")}
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match="typo"):
+        aggregate(ROWS, **given) if run == "whole" else STAGES.get("aggregate").merge.partial(
+            ROWS, **given
+        )
+
+
+def test_a_measure_named_like_a_key_is_told():
+    with pytest.raises(ConfigError, match=r"^measures.k: 'by' has this name"):
+        aggregate(ROWS, by=["k"], measures=measures(k="sum(v)"))
+
+
+def test_no_name_is_lost_to_what_measures_are_made_of():
+    texts = {"s, part 0": "avg(v)", "s": "max(v)"}
+    found = aggregate(ROWS, by=["k"], measures=measures(**texts)).collect()
+    assert found.rows() == [(None, 4.0, 4), ("a", 2.0, 3), ("b", 5.0, 5)]
+    keyed = ROWS.rename({"k": "s, part 0"})
+    found = aggregate(keyed, by=["s, part 0"], measures=measures(s="sum(v)")).collect()
+    assert found.rows() == [(None, 4), ("a", 4), ("b", 5)]
 
 
 def test_parts_that_fit_alone_may_not_fit_together():
