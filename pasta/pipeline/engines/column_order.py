@@ -19,11 +19,16 @@ def mend() -> None:
     compared = plc.sorting.stable_sorted_order
 
     def stable_sorted_order(
-        table: Any, column_order: Any, null_precedence: Any, stream: Any = None, mr: Any = None
+        source_table: Any,
+        column_order: Sequence[Any],
+        null_precedence: Sequence[Any],
+        stream: Any = None,
+        mr: Any = None,
     ) -> Any:
-        columns = table.columns()
-        if len(columns) < 2 or not all(map(_has_digits, columns)):
-            return compared(table, column_order, null_precedence, stream=stream, mr=mr)
+        columns = source_table.columns()
+        is_told = len(column_order) == len(null_precedence) == len(columns)
+        if len(columns) < 2 or not is_told or not all(map(_has_digits, columns)):
+            return compared(source_table, column_order, null_precedence, stream=stream, mr=mr)
 
         def order(column: Any, place: int) -> Any:
             alone = plc.Table([column])
