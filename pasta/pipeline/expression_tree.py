@@ -220,13 +220,18 @@ def with_values(expression: pl.Expr, columns: Sequence[str]) -> pl.Expr:
 
 
 def counting_rows(expression: pl.Expr) -> pl.Expr:
-    """Return `expression` with a count of rows in place of each count of a value of each that is never null."""
+    """Return `expression` with a count of rows in place of each count of a row's values that are never null.
+
+    Only where the values are added up as well, as a sum that is null of nothing does: so all columns are still read.
+    """
     tree = json.loads(expression.meta.serialize(format="json"))
+    summed = [node.operands[0] for node in nodes(expression) if node.name == "Sum"]
 
     def counted(count: Any) -> Any:
         operand = _aggregated(count["Agg"]["Count"])
-        is_of_rows = not any(map(is_cumulative, nodes(_expression(operand))))
-        return "Len" if is_of_rows and _is_never_null(operand) else count
+        if operand not in summed or any(map(is_cumulative, nodes(_expression(operand)))):
+            return count
+        return "Len" if _is_never_null(operand) else count
 
     return _expression(_replaced(tree, counted, {"Count"}))
 

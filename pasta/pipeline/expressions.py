@@ -46,14 +46,12 @@ class Measure:
         parts: the aggregates that it is made of, each a column of the state; empty where the
             measure needs all rows at once.
         mean: whether the result is the first part by the second.
-        written: what it says, where `expression` leaves out columns whose values do not matter.
         sums: text -> what it adds up, to be checked against the range of integers.
     """
 
     expression: pl.Expr
     parts: Sequence[Aggregate] = ()
     mean: bool = False
-    written: pl.Expr | None = None
     sums: Mapping[str, pl.Expr] = field(default_factory=dict)
 
     @property
@@ -187,14 +185,11 @@ def _share(value: Any, path: str, parameters: Mapping[str, Any]) -> float:
 @lru_cache(maxsize=_REMEMBERED)
 def _mergeable(text: str) -> Measure:
     """Return a measure with the aggregates that it is made of, where their values combine."""
-    written = _read(text)[0]
-    expression = counting_rows(written)
+    expression = counting_rows(_read(text)[0])
     sums = {operand: _read(operand)[0] for operand in operands_of("sum", text)}
     match = re.fullmatch(r"\s*avg\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
     if match is None or list(operands_of("avg", text))[:1] != [match[1].strip()]:
-        if expression.meta.eq(written):
-            return Measure(expression, aggregates(expression), sums=sums)
-        return Measure(expression, aggregates(expression), sums=sums, written=written)
+        return Measure(expression, aggregates(expression), sums=sums)
     operand = match[1].strip()
     rows = _read(operand)[0]
     if _DISTINCT.match(match[1]) or not is_row_wise(rows):

@@ -34,8 +34,7 @@ class CudaDevice(Device):
         import rmm.mr
         from rmm.allocators.cupy import rmm_cupy_allocator
 
-        column_order.mend()
-        list_filters.mend()
+        mend_libraries()
         self.xp = cupy
         self._streaming = None
         self._not_streamed: dict[str, None] = {}
@@ -215,6 +214,12 @@ def rows_counted() -> Generator[None]:
 def has_window(plan: pl.LazyFrame) -> bool:
     """Tell whether a plan has a window, such as `lag(ts) over (partition by rank order by ts)`."""
     return ".over(" in plan.explain(optimized=False)
+
+
+def mend_libraries() -> None:
+    """Mend in this process what cudf-polars fails on, and what libcudf does slowly."""
+    column_order.mend()
+    list_filters.mend()
 
 
 def first_line(error: Exception) -> str:

@@ -16,9 +16,8 @@ import polars as pl
 from pasta.errors import ConfigError, EngineError
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import DeviceRows, TooManyRowsError
-from pasta.pipeline.engines import column_order, list_filters
 from pasta.pipeline.engines.base import Engine, EngineOptions
-from pasta.pipeline.engines.cuda_device import first_line
+from pasta.pipeline.engines.cuda_device import first_line, mend_libraries
 from pasta.pipeline.engines.device_graph import run_code
 from pasta.pipeline.engines.gpu import read_with_all_processors, unavailable
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
@@ -130,8 +129,7 @@ class DaskCudaEngine(Engine):
             Client(address, timeout=_SECONDS, set_as_default=False)
         )
         self._client.wait_for_workers(1, timeout=_SECONDS)
-        self._client.run(column_order.mend)
-        self._client.run(list_filters.mend)
+        self._client.run(mend_libraries)
         memory = MemoryResourceConfig(qualname=f"{device_memory.__name__}.bounded_share")
         options = StreamingOptions(
             raise_on_fail=True,

@@ -24,27 +24,25 @@ def _group(
 ) -> pl.LazyFrame:
     """Return `columns` for each group; integers of `sums` that do not fit their type fail.
 
-    Each aggregate is computed once: on a GPU that holds a group's values in fast memory, a third one takes longer
-    than two.
+    A sum that its check proves is had from it: a GPU takes far longer for three aggregates than for two
+    (docs/performance.md, Engines).
     """
     check_keys(rows, by, "by")
     checks = _range_checks(rows, sums)
-    narrowed = {
-        name: check
+    proven = {
+        name: check.name
         for check in checks
-        if check.is_whole
         for name, expression in columns.items()
-        if expression.meta.eq(check.narrow)
+        if check.proves is not None and expression.meta.eq(check.proves)
     }
-    computed = {name: expression for name, expression in columns.items() if name not in narrowed}
-    named = [expression.alias(name) for name, expression in computed.items()]
+    named = [columns[name].alias(name) for name in columns if name not in proven]
     wide = [check.wide.alias(check.name) for check in checks]
     found = rows.group_by(by).agg(*named, *wide) if by else rows.select(*named, *wide)
     if not checks:
         return found
-    found = found.filter(pl.col(check.name).cast(check.kind).is_not_null() for check in checks)
-    totals = {name: pl.col(check.name).cast(check.kind) for name, check in narrowed.items()}
-    return found.select(*by, *(totals.get(name, pl.col(name)).alias(name) for name in columns))
+    found = found.with_columns(pl.col(check.name).cast(check.kind) for check in checks)
+    found = found.filter(pl.col(check.name).is_not_null() for check in checks)
+    return found.select(*by, *(pl.col(proven.get(name, name)).alias(name) for name in columns))
 
 
 class _RangeCheck(NamedTuple):
@@ -53,16 +51,14 @@ class _RangeCheck(NamedTuple):
     Attributes:
         name: what the failure of the cast from the wider type says.
         kind: the type.
-        narrow: the sum.
         wide: the sum in the wider type.
-        is_whole: whether the wider type holds integers, so that the sum can be had from it.
+        proves: the sum, where the wider type holds integers, so that it is the same.
     """
 
     name: str
     kind: pl.DataType
-    narrow: pl.Expr
     wide: pl.Expr
-    is_whole: bool
+    proves: pl.Expr | None
 
 
 def _range_checks(rows: pl.LazyFrame, sums: Mapping[str, pl.Expr]) -> list[_RangeCheck]:
@@ -80,12 +76,11 @@ def _range_checks(rows: pl.LazyFrame, sums: Mapping[str, pl.Expr]) -> list[_Rang
             name = f"sum({text}){TOO_LARGE}{kind}: cast to a wider type or double"
             is_whole = kind in (pl.Int32, pl.UInt32)
             wide = sums[text].cast(pl.Int64 if is_whole else pl.Float64).sum()
-            checks.append(_RangeCheck(name, kind, sums[text].sum(), wide, is_whole))
+            checks.append(_RangeCheck(name, kind, wide, sums[text].sum() if is_whole else None))
     return checks
 
 
 def _partial(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]) -> pl.LazyFrame:
-    _check_operands(rows, measures)
     pieces = {
         column: piece
         for name, measure in measures.items()
@@ -131,19 +126,10 @@ def _unsorted(rows: pl.LazyFrame, *, measures: dict[str, Measure], by: list[str]
     for name in measures:
         if name in by:
             raise ConfigError(f"measures.{name}", "'by' has this name; name the measure otherwise")
-    _check_operands(rows, measures)
     taken = {*by, *measures}
     pieces: dict[str, pl.Expr] = {}
     finals = [_measured(name, measure, pieces, taken) for name, measure in measures.items()]
     return _group(rows, by, pieces, _sums(measures)).select(*by, *finals)
-
-
-def _check_operands(rows: pl.LazyFrame, measures: Mapping[str, Measure]) -> None:
-    """Have Polars check what measures say, also of columns whose values do not matter."""
-    written = (measure.written for measure in measures.values() if measure.written is not None)
-    rows.select(
-        expression.alias(str(number)) for number, expression in enumerate(written)
-    ).collect_schema()
 
 
 def _measured(name: str, measure: Measure, pieces: dict[str, pl.Expr], taken: set[str]) -> pl.Expr:
