@@ -99,7 +99,9 @@ def _of_process(trace: Trace, rank: int | None, pid: int | None) -> pl.LazyFrame
     rows = trace.scan("access")
     wanted = [pl.col(name) == value for name, value in (("rank", rank), ("pid", pid)) if value is not None]  # fmt: skip
     rows = rows.filter(wanted) if wanted else rows
-    processes = rows.select("rank", "pid").unique().sort("rank", "pid").collect().rows()
+    processes = (
+        rows.select("rank", "pid").unique().sort("rank", "pid").collect(engine="streaming").rows()
+    )
     if len(processes) != 1:
         found = ", ".join(f"rank {r} pid {p}" for r, p in processes[:5]) or "none"
         raise InputError(
@@ -118,7 +120,8 @@ def _kernels(trace: Trace, accesses: pl.LazyFrame) -> dict[int, dict[str, Any]]:
 
 def _portions(accesses: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     """Give launches with their numbers, as many at a time as have `_MOST_ROWS` accesses."""
-    counted = accesses.group_by("launch_id").agg(rows=pl.len()).sort("launch_id").collect()
+    by_launch = accesses.group_by("launch_id").agg(rows=pl.len()).sort("launch_id")
+    counted = by_launch.collect(engine="streaming")
     portion = (counted["rows"].cum_sum() - 1) // _MOST_ROWS
     numbered = counted.with_row_index("number").with_columns(portion=portion)
     for _, launches in numbered.group_by("portion", maintain_order=True):

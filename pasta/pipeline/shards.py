@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from pasta.pipeline.time_slices import TimeSlice, equal_slices
 from pasta.trace import scan_files
 
 _ALWAYS: Bounds = (float("-inf"), float("inf"))
+
+_KNOWN_FILES = 1 << 14
+"""Files of which is kept what their footers tell."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +206,19 @@ class ShardedInputs:
 
 
 def _described(source: Source, file: Path) -> _File:
+    status = file.stat()
+    version = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return _read_footer(source.name, str(source.trace.path), file, version)
+
+
+@lru_cache(_KNOWN_FILES)
+def _read_footer(trace: str, path: str, file: Path, _version: tuple[int, ...]) -> _File:
+    """Return what a file's footer tells, which is read once for all tools of a report."""
     footer = pq.read_metadata(file)
     groups = tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
-    folder = (str(source.trace.path), str(file.parent.parent))
+    folder = (path, str(file.parent.parent))
     times = tuple(span or _ALWAYS for span in _extremes(footer, TIME))
-    return _File(source.name, folder, file, groups, _ranks(footer), times, _longest(footer))
+    return _File(trace, folder, file, groups, _ranks(footer), times, _longest(footer))
 
 
 def _ranks(footer: pq.FileMetaData) -> tuple[int, int] | None:
@@ -231,10 +243,11 @@ def _longest(footer: pq.FileMetaData) -> float:
 
 def _statistics(footer: pq.FileMetaData, column: str) -> Iterator[pq.Statistics | None]:
     """Yield what each row group tells of a column, where it tells anything."""
-    columns = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    schema = footer.schema
+    named = (place for place, name in enumerate(schema.names) if name == column)
+    number = next((place for place in named if schema.column(place).path == column), None)
     for place in range(footer.num_row_groups):
-        group = footer.row_group(place)
-        yield group.column(columns.index(column)).statistics if column in columns else None
+        yield None if number is None else footer.row_group(place).column(number).statistics
 
 
 def _extremes(footer: pq.FileMetaData, column: str) -> list[tuple[int, int] | None]:

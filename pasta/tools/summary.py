@@ -19,7 +19,7 @@ from pasta.trace_state import unfinished
 def summary(report: Report, sources: Sequence[Source], _tables: Mapping[str, pl.DataFrame]) -> None:
     """Add rows per table and rank, totals, and how each trace was recorded."""
     counts = [_count(source, table) for source in sources for table in source.trace.tables()]
-    rows = pl.concat([_NO_ROWS, *pl.collect_all(counts)])
+    rows = pl.concat([_NO_ROWS, *pl.collect_all(counts, engine="streaming")])
     start = pl.col("start_ts").min()
     rows = rows.with_columns(start_ns=pl.col("start_ts") - start, end_ns=pl.col("end_ts") - start)
     report.facts |= {
@@ -65,9 +65,14 @@ def _count(source: Source, table: str) -> pl.LazyFrame:
     start = pl.col("ts").min() if "ts" in columns else nothing
     lasting = pl.col("dur").fill_null(0) if "dur" in columns else 0
     end = (pl.col("ts") + lasting).max() if "ts" in columns else nothing
-    counted = source.trace.scan(table).group_by("rank")
+    row = pl.lit(1, pl.Int64).alias(
+        "row"
+    )  # Polars counts to 2^32 - 1, and a table of accesses has more.
     return (
-        counted.agg(pl.len().cast(pl.Int64).alias("rows"), start.alias("s"), end.alias("e"))
+        source.trace.scan(table)
+        .with_columns(row)
+        .group_by("rank")
+        .agg(pl.col("row").sum().alias("rows"), start.alias("s"), end.alias("e"))
         .sort("rank")
         .select(
             pl.lit(source.name).alias("trace"),

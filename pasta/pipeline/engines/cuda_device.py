@@ -7,7 +7,7 @@ is read.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from pasta.pipeline.device_rows import Device, TooManyRowsError
-from pasta.pipeline.engines import column_order, list_filters
-from pasta.pipeline.engines.device_memory import DeviceMemory
+from pasta.pipeline.engines import column_order, integer_groups, list_filters
+from pasta.pipeline.engines.device_memory import DeviceMemory, of_worker
 
 _NEVER = 1 << 50
 """Bytes that no device holds: partitions move to the host once more are in use."""
@@ -25,11 +25,15 @@ _NEVER = 1 << 50
 class CudaDevice(Device):
     """The first visible GPU; close it once nothing refers to its rows any more.
 
+    Args:
+        streaming: plans that read files are split into partitions.
+        memory: what it may take; by default most of what is free now.
+
     Attributes:
         xp: cupy.
     """
 
-    def __init__(self, *, streaming: bool) -> None:
+    def __init__(self, *, streaming: bool, memory: DeviceMemory | None = None) -> None:
         import cupy
         import rmm.mr
         from rmm.allocators.cupy import rmm_cupy_allocator
@@ -40,12 +44,12 @@ class CudaDevice(Device):
         self._not_streamed: dict[str, None] = {}
         self._before = rmm.mr.get_current_device_resource()
         self._allocator = cupy.cuda.get_allocator()
-        self._memory = DeviceMemory()
+        self._memory = memory or DeviceMemory()
         try:
             if streaming:
                 self._streaming = _streaming_engine(self._memory.limit)
             else:
-                rmm.mr.set_current_device_resource(self._memory.resource())
+                rmm.mr.set_current_device_resource(self._memory.resource)
             cupy.cuda.set_allocator(rmm_cupy_allocator)
         except BaseException:
             self.close()
@@ -196,6 +200,16 @@ class CudaDevice(Device):
 
 
 @contextmanager
+def worker_device() -> Iterator[Device]:
+    """Give the GPU of this worker of a cluster, with the memory that all that the worker runs shares."""
+    device = CudaDevice(streaming=False, memory=of_worker())
+    try:
+        yield device
+    finally:
+        device.close()
+
+
+@contextmanager
 def rows_counted() -> Generator[None]:
     """Tell what libcudf fails with where a table gets more rows than its 32 bits count from other overflows.
 
@@ -219,6 +233,7 @@ def has_window(plan: pl.LazyFrame) -> bool:
 def mend_libraries() -> None:
     """Mend in this process what cudf-polars fails on, and what libcudf does slowly."""
     column_order.mend()
+    integer_groups.mend()
     list_filters.mend()
 
 

@@ -17,13 +17,21 @@ from pasta.errors import ConfigError, EngineError
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import DeviceRows, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
-from pasta.pipeline.engines.cuda_device import first_line, mend_libraries
+from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.cuda_device import first_line, mend_libraries, worker_device
+from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.device_graph import run_code
-from pasta.pipeline.engines.gpu import read_with_all_processors, unavailable
+from pasta.pipeline.engines.device_shards import DeviceWork, LeavesTooMuchError, cut_for_devices
+from pasta.pipeline.engines.gpu import (
+    IN_MEMORY_SHARE,
+    input_bytes,
+    read_with_all_processors,
+    unavailable,
+)
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.engines.graph_run import GraphRun
 from pasta.pipeline.graph import Graph, Node
-from pasta.pipeline.run import Source, input_tables, only_trace
+from pasta.pipeline.run import Source, collect_wanted, input_tables, only_trace
 
 _SECONDS = 60
 """How long to wait for a scheduler and its workers."""
@@ -62,6 +70,7 @@ class DaskCudaEngine(Engine):
         self._open = ExitStack()
         self._client: Any = None
         self._engine: Any = None
+        self._memory: int | None = None
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` one after the other, each on all GPUs.
@@ -91,17 +100,47 @@ class DaskCudaEngine(Engine):
         problem = refusal(config, declined, self._options.off_gpu)
         if problem is not None:
             raise EngineError(problem)
+        tables = input_tables(config, graph, sources)
+        ran = self._run_shards(graph, sources, wanted, declined)
+        if ran is not None:
+            return collect_wanted(graph, tables | ran, wanted, CpuEngine().collect)[1]
         cluster = _Cluster(self._engine, self._client)
         running = _ClusterGraph(graph, cluster, declined)
         with _failures():
-            found = running.run(input_tables(config, graph, sources), wanted, only_trace(sources))
-        count = self._engine.nranks
-        self.notes += [
-            f"dask: {count} GPU{'s' * (count != 1)}",
-            *cluster.take_notes(),
-            *running.notes,
-        ]
+            found = running.run(tables, wanted, only_trace(sources))
+        self.notes += [f"dask: {self._gpus()}", *cluster.take_notes(), *running.notes]
         return found
+
+    def _run_shards(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        declined: Mapping[str, str],
+    ) -> dict[str, pl.LazyFrame] | None:
+        """Run what leaves little on shards, each on one GPU; `None`: plans have to run on all GPUs together."""
+        with _failures():
+            if self._memory is None:
+                self._memory = min(self._client.run(_memory_of_worker).values())
+            size, most = input_bytes(graph, sources), self._memory * IN_MEMORY_SHARE
+            count = self._engine.nranks
+            cut = cut_for_devices(
+                graph, sources, wanted, declined, devices=count, part=most / max(size, 1)
+            )
+            if cut is None:
+                return None
+            work = DeviceWork(graph, cut.placement, only_trace(sources), worker_device)
+            try:
+                ran = ShardRun(self._client, work).run(cut.shards)
+            except (LeavesTooMuchError, MemoryError) as error:
+                self.notes.append(f"dask: run again on all GPUs together: {_one_line(error)}")
+                return None
+        self.notes.append(f"dask: {self._gpus()}, {cut.text}")
+        return ran
+
+    def _gpus(self) -> str:
+        count = self._engine.nranks
+        return f"{count} GPU{'s' * (count != 1)}"
 
     def __enter__(self) -> Self:
         """Start a worker for each GPU of this machine, or find those of the scheduler."""
@@ -203,25 +242,21 @@ class _ClusterGraph(GraphRun):
 
 def _at_once(plan: pl.LazyFrame) -> pl.DataFrame:
     """Run a plan on this worker's GPU, in memory."""
-    from pasta.pipeline.engines.cuda_device import CudaDevice
-
-    device = CudaDevice(streaming=False)
-    try:
+    with worker_device() as device:
         return device.download(device.evaluate(plan))
-    finally:
-        device.close()
 
 
 def _on_worker(node: Node, rows: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Run a node's array code on this worker's GPU, on rows from the host."""
-    from pasta.pipeline.engines.cuda_device import CudaDevice
-
-    device = CudaDevice(streaming=False)
-    try:
+    with worker_device() as device:
         held = {name: DeviceRows(device, frame.lazy()) for name, frame in rows.items()}
         return run_code(node, held).to_polars()
-    finally:
-        device.close()
+
+
+def _memory_of_worker() -> int:
+    """Return how many bytes a run may hold at once on this worker's GPU."""
+    with worker_device() as device:
+        return device.memory()
 
 
 def _local_cluster(workers: int | None) -> Any:

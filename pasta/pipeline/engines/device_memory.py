@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, cached_property
 from typing import Any
 
 SHARE = 0.9
@@ -26,14 +27,21 @@ class DeviceMemory:
         self.limit = int(free * SHARE) // 256 * 256
         _refused.clear()
 
+    @cached_property
     def resource(self) -> Any:
-        """Return a memory resource of rmm within the limit."""
+        """A memory resource of rmm within the limit."""
         return bounded(self.limit)
 
     def shortage(self) -> str:
         """Say how much was needed and how much there was."""
         needed = f"{_gib(_refused[-1])} were needed at once" if _refused else "more was needed"
         return f"{needed}, the run may hold {_gib(self.limit)} of the GPU's {_gib(self.total)}"
+
+
+@cache
+def of_worker() -> DeviceMemory:
+    """Return the memory of this worker's device, of which all that the worker runs takes its part."""
+    return DeviceMemory()
 
 
 def bounded_share() -> Any:
@@ -49,7 +57,7 @@ def bounded_share() -> Any:
         get_worker()
     except ValueError:
         return rmm.mr.CudaMemoryResource()
-    return DeviceMemory().resource()
+    return of_worker().resource
 
 
 def bounded(limit: int) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import polars as pl
@@ -14,17 +15,29 @@ from pasta.errors import EngineError
 from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
+from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.device_graph import DeviceGraph
+from pasta.pipeline.engines.device_shards import DeviceWork, LeavesTooMuchError, cut_for_devices
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
+from pasta.pipeline.engines.local_run import run_in_turn
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.pruning import chosen_ranks, rank_conditions
-from pasta.pipeline.run import Source, chosen_sources, input_tables, only_trace
+from pasta.pipeline.run import (
+    Source,
+    chosen_sources,
+    collect_wanted,
+    input_tables,
+    only_trace,
+)
 
 IN_MEMORY_SHARE = 1 / 16
-"""Parquet up to this part of the memory that a run may hold is run at once; more is streamed.
+"""Parquet up to this part of the memory that a run may hold is run at once; more in shards, or streamed.
 
 docs/performance.md has the measurements that this follows.
 """
+
+_LARGEST_SHARD = 1 / 4
+"""Of all rows, where they are cut though they should have fit."""
 
 READING_THREADS = 16
 """Threads that bring files to the device, where there are as many processors; libcudf takes 4 unless told."""
@@ -88,7 +101,7 @@ class GpuEngine(Engine):
     """Runs graphs on the first visible GPU; what it declines runs on the CPU only where allowed.
 
     A graph's rows stay on the device from the scan to the report. Memory is bounded: a run that needs
-    more, streamed too, fails with the size that it needed.
+    more is cut into shards, or streamed, and if that fails too, with the size that it needed.
     """
 
     name = "gpu"
@@ -138,7 +151,7 @@ class GpuEngine(Engine):
         tables, size = input_tables(config, graph, sources), input_bytes(graph, sources)
 
         def run(device: Device, how: str) -> dict[str, pl.DataFrame]:
-            self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
+            self._say(size, how)
             running = DeviceGraph(graph, device, declined)
             found = running.run(tables, wanted, only_trace(sources))
             self.notes += [*device.take_notes(), *running.notes]
@@ -150,8 +163,38 @@ class GpuEngine(Engine):
                     return run(device, "in memory")
             except _TooMuchError as error:
                 self.notes.append(f"engine gpu: run again in parts: {error.reason}")
+        ran = self._run_shards(graph, sources, wanted, declined, size)
+        if ran is not None:
+            return collect_wanted(graph, tables | ran, wanted, CpuEngine().collect)[1]
         with self._device(streaming=True) as device:
             return run(device, "streamed")
+
+    def _run_shards(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        declined: Mapping[str, str],
+        size: int,
+    ) -> dict[str, pl.LazyFrame] | None:
+        """Run what leaves little on shards that fit, one after the other; `None`: plans have to be streamed."""
+        part = min(self._memory() * IN_MEMORY_SHARE / max(size, 1), _LARGEST_SHARD)
+        cut = cut_for_devices(graph, sources, wanted, declined, devices=1, part=part)
+        if cut is None:
+            return None
+        try:
+            with self._device(streaming=False) as device:
+                trace = only_trace(sources)
+                work = DeviceWork(graph, cut.placement, trace, lambda: nullcontext(device))
+                ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
+        except (LeavesTooMuchError, _TooMuchError) as error:
+            self.notes.append(f"engine gpu: not run in shards: {error}")
+            return None
+        self._say(size, cut.text)
+        return ran
+
+    def _say(self, size: int, how: str) -> None:
+        self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
 
     def _memory(self) -> int:
         """Return how many bytes a run may hold: what was free when the GPU was first used."""
@@ -184,6 +227,7 @@ class GpuEngine(Engine):
         """Return the device as it was opened for a run like this, or open it."""
         if streaming not in self._devices:
             self.close()
+            gc.collect()  # A run that failed may hold memory until the cycles of its traceback are found.
             self._devices[streaming] = self._open_device(streaming)
         return self._devices[streaming]
 

@@ -17,9 +17,9 @@ _AT_ONCE = 2
 
 
 def run_in_turn(
-    work: ShardWork, shards: Sequence[Shard]
+    work: ShardWork, shards: Sequence[Shard], *, at_once: int = _AT_ONCE
 ) -> tuple[dict[str, list[pl.DataFrame]], Frames]:
-    """Run all shards.
+    """Run all shards, `at_once` of them beside each other.
 
     Returns:
         For each node that leaves rows its rows on each shard, in their order; for each combined node one
@@ -27,19 +27,21 @@ def run_in_turn(
     """
     rows: dict[str, list[pl.DataFrame]] = {}
     states = StateTree(work.combine)
-    for left, state in _left_by(work, shards):
+    for left, state in _left_by(work, shards, at_once):
         for name, found in left.items():
             rows.setdefault(name, []).append(found)
         states.add(state)
     return rows, states.root() or {}
 
 
-def _left_by(work: ShardWork, shards: Sequence[Shard]) -> Iterator[tuple[Frames, Frames]]:
+def _left_by(
+    work: ShardWork, shards: Sequence[Shard], at_once: int
+) -> Iterator[tuple[Frames, Frames]]:
     """Yield what each shard leaves, in their order."""
     running: deque[Future[tuple[Frames, Frames]]] = deque()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         for place, shard in enumerate(shards):
-            if len(running) == _AT_ONCE:
+            if len(running) == at_once:
                 yield running.popleft().result()
             running.append(pool.submit(work.run, shard, place, None))
         while running:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,24 @@ from pasta import api
 from pasta.errors import EngineError
 from pasta.pipeline import frames
 from pasta.pipeline.device_rows import DeviceRows
-from pasta.pipeline.engines import device_memory, gpu
+from pasta.pipeline.engines import device_memory, device_shards, gpu, integer_groups
 from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.device_shards import DeviceWork, cut_for_devices
 from pasta.pipeline.engines.gpu import GpuEngine
 from pasta.pipeline.engines.gpu_check import declined_stages, device_code
-from pasta.pipeline.run import Source, run_graph
+from pasta.pipeline.engines.local_run import run_in_turn
+from pasta.pipeline.run import (
+    Source,
+    collect_wanted,
+    input_tables,
+    run_graph,
+    wanted_nodes,
+)
 from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 from pasta.trace import Trace
 from tests.conftest import write_trace
+from tests.pipeline.engines.ranks import trace_of_ranks
 from tests.tools.memory_run import ACCESSES, TABLES
 from tests.tools.ranks_run import ranks_run
 from tests.tools.steps_run import steps_run
@@ -63,6 +73,11 @@ def sources(tmp_path_factory):
         "gpt_cpu": Source("gpt_cpu", Trace.open(SHIPPED_TRACE)),
         "memory_run": Source("memory_run", write_trace(folder, **TABLES, access=ACCESSES)),
     }
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    return Source("ranks", trace_of_ranks(tmp_path_factory.mktemp("cuda_ranks") / "ranks", 3))
 
 
 @pytest.fixture
@@ -201,6 +216,100 @@ def test_rows_are_ordered_by_columns_as_by_comparing(device, upward):
     )
     signed = [values.astype(np.int64) * (1 if upward else -1) for values in columns.values()]
     assert np.array_equal(found.to_arrow().to_numpy(), np.lexsort(signed[::-1]))
+
+
+def groups_of(keys, values, kind):
+    """Return the groups that a class of libcudf finds, with their numbers of rows and sums, in order of keys."""
+    import pylibcudf as plc
+    from cudf_polars.utils.cuda_stream import get_cuda_stream
+
+    stream = get_cuda_stream()
+    aggregations = [plc.aggregation.count(plc.types.NullPolicy.INCLUDE), plc.aggregation.sum()]
+    request = plc.groupby.GroupByRequest
+    requests = [request(keys[0], aggregations[:1]), *(request(v, aggregations[1:]) for v in values)]
+    grouped, results = kind(plc.Table(keys)).aggregate(requests, stream=stream)
+    columns = [*grouped.columns(), *(c for table in results for c in table.columns())]
+    rows = pl.DataFrame([pl.Series(str(n), c.to_arrow()) for n, c in enumerate(columns)])
+    return rows.sort([str(n) for n in range(len(keys))])
+
+
+DRAW = np.random.default_rng(7)
+GROUPED = {
+    "few": ([DRAW.integers(-5, 5, 9000), DRAW.integers(0, 9, 9000).astype(np.int8)], True),
+    "one": ([np.full(9000, 2**63 + 5, np.uint64)], True),
+    "many": ([DRAW.integers(0, 1 << 20, 900_000), DRAW.integers(0, 2, 900_000)], True),
+    "too many": ([np.arange(9_000_000)], False),
+    "too wide": ([DRAW.choice([-(2**63), 2**63 - 1], 9000)], False),
+    "wide together": ([DRAW.integers(0, 1 << 40, 9000), DRAW.integers(0, 1 << 40, 9000)], False),
+}
+
+
+@pytest.mark.parametrize("case", GROUPED)
+def test_groups_of_integers_are_those_of_libcudf(device, monkeypatch, case):
+    keys, fits = GROUPED[case]
+    rows = len(keys[0])
+    values = [
+        DRAW.integers(-(2**62), 2**62, rows),
+        DRAW.integers(-(2**31), 2**31, rows).astype(np.int32),
+        np.full(rows, -1),
+    ]
+    frame = device.frame({str(n): device.xp.asarray(v) for n, v in enumerate([*keys, *values])})
+    columns = [column.obj for column in frame.columns]
+    import pylibcudf as plc
+
+    monkeypatch.setattr(integer_groups, "LEAST_ROWS", 1)
+    used, find = [], integer_groups.group_sums
+    monkeypatch.setattr(
+        integer_groups, "group_sums", lambda *given: used.append(find(*given)) or used[-1]
+    )
+    given = columns[: len(keys)], columns[len(keys) :]
+    found = groups_of(*given, plc.groupby.GroupBy)
+    assert [each is not None for each in used] == [fits]
+    assert_frame_equal(found, groups_of(*given, plc.groupby.GroupBy.__base__))
+
+
+@pytest.mark.parametrize("tool", list(shipped_tools()))
+def test_a_shipped_tool_gives_on_shards_what_it_gives_on_the_cpu(ranks, device, monkeypatch, tool):
+    """With groups by the kernel that is otherwise for many rows."""
+    monkeypatch.setattr(device_shards, "LEAST_ROWS", 1)
+    monkeypatch.setattr(integer_groups, "LEAST_ROWS", 1)
+    config, graph = api.check(tool)
+    if any(given.run for given in graph.inputs.values()) or not readable(graph, ranks):
+        pytest.skip("compares runs, or lacks a table")
+    wanted = wanted_nodes(config, outputs=True)
+    declined = declined_stages(graph, graph.nodes)
+    cut = cut_for_devices(graph, [ranks], wanted, declined, devices=8, part=1)
+    if cut is None:
+        pytest.skip("needs rows that no shard leaves, or has a state that a GPU declines")
+    work = DeviceWork(graph, cut.placement, "ranks", lambda: nullcontext(device))
+    ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
+    tables = input_tables(config, graph, [ranks]) | ran
+    with CpuEngine() as cpu:
+        found = collect_wanted(graph, tables, wanted, cpu.collect)[1]
+        expected = run_graph(config, graph, [ranks], cpu, outputs=True)
+    for name, rows in expected.items():
+        assert_frame_equal(found[name], rows, rel_tol=1e-9)
+
+
+def test_what_a_failed_run_held_is_there_for_the_next(sources, monkeypatch):
+    """Memory that its traceback holds goes when a device is opened again."""
+    config, graph = api.check("operator_time")
+
+    def fail(self, _plan):
+        held = [self.xp.zeros(1 << 30, self.xp.uint8)]
+        held.append(held)
+        raise MemoryError
+
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    with GpuEngine(EngineOptions()) as engine:
+        before = engine._memory()
+        with monkeypatch.context() as patch:
+            patch.setattr(CudaDevice, "evaluate", fail)
+            with pytest.raises(EngineError, match="did not suffice"):
+                run_graph(config, graph, [sources["gpt_cpu"]], engine)
+        engine._bytes = None
+        assert engine._memory() > before - (1 << 29)
 
 
 def test_too_little_memory_is_one_line_with_the_size_that_was_needed(sources, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -10,7 +12,7 @@ from pasta import api
 from pasta.errors import ConfigError
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.device_rows import DeviceRows
-from pasta.pipeline.engines import cuda_device
+from pasta.pipeline.engines import dask_cuda
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask_cuda import _Cluster, _ClusterGraph
 from pasta.pipeline.engines.device_graph import DeviceGraph
@@ -69,7 +71,7 @@ def of_any_traces_on_a_cluster(graph, tables, wanted, _trace):
 def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, monkeypatch, tool, source, way):
     if "/" in tool and source != "gpt_cpu":
         pytest.skip("tools of one folder share most of their graphs: one trace is enough")
-    monkeypatch.setattr(cuda_device, "CudaDevice", lambda **_how: Rehearsal())
+    monkeypatch.setattr(dask_cuda, "worker_device", lambda: nullcontext(Rehearsal()))
     config, graph = api.check(tool)
     if any(given.run for given in graph.inputs.values()):
         pytest.skip("compares runs")
@@ -84,7 +86,7 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, monkeypatch, too
 
 
 def test_a_plan_that_a_cluster_fails_to_stream_runs_on_one_worker(sources, monkeypatch):
-    monkeypatch.setattr(cuda_device, "CudaDevice", lambda **_how: Rehearsal())
+    monkeypatch.setattr(dask_cuda, "worker_device", lambda: nullcontext(Rehearsal()))
     config, graph = api.check("kernel_frequency")
     wanted = wanted_nodes(config, outputs=False)
     cluster = _Cluster("not an engine", Inline())
