@@ -21,7 +21,7 @@ from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.cuda_device import first_line, mend_libraries, worker_device
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.device_graph import run_code
-from pasta.pipeline.engines.device_shards import DeviceWork, LeavesTooMuchError, cut_for_devices
+from pasta.pipeline.engines.device_shards import DeviceWork, cut_for_devices
 from pasta.pipeline.engines.gpu import (
     IN_MEMORY_SHARE,
     input_bytes,
@@ -132,7 +132,7 @@ class DaskCudaEngine(Engine):
             work = DeviceWork(graph, cut.placement, only_trace(sources), worker_device)
             try:
                 ran = ShardRun(self._client, work).run(cut.shards)
-            except (LeavesTooMuchError, MemoryError) as error:
+            except MemoryError as error:
                 self.notes.append(f"dask: run again on all GPUs together: {_one_line(error)}")
                 return None
         self.notes.append(f"dask: {self._gpus()}, {cut.text}")

@@ -14,8 +14,7 @@ from functools import cached_property
 
 import polars as pl
 
-from pasta.errors import EngineError
-from pasta.pipeline.device_rows import Device
+from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import declined_stages
 from pasta.pipeline.engines.shard_tasks import Frames, Work
@@ -37,7 +36,7 @@ _SHARDS_OF_A_DEVICE = 2
 """So many at least, that devices end at about one time."""
 
 
-class LeavesTooMuchError(EngineError):
+class LeavesTooMuchError(TooManyRowsError):
     """A shard leaves more rows than processors should work on."""
 
 

@@ -17,7 +17,7 @@ from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.device_graph import DeviceGraph
-from pasta.pipeline.engines.device_shards import DeviceWork, LeavesTooMuchError, cut_for_devices
+from pasta.pipeline.engines.device_shards import DeviceWork, cut_for_devices
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.engines.local_run import run_in_turn
 from pasta.pipeline.graph import Graph
@@ -187,8 +187,8 @@ class GpuEngine(Engine):
                 trace = only_trace(sources)
                 work = DeviceWork(graph, cut.placement, trace, lambda: nullcontext(device))
                 ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
-        except (LeavesTooMuchError, _TooMuchError) as error:
-            self.notes.append(f"engine gpu: not run in shards: {error}")
+        except _TooMuchError as error:
+            self.notes.append(f"engine gpu: not run in shards: {error.reason}")
             return None
         self._say(size, cut.text)
         return ran
