@@ -80,18 +80,6 @@ def place(graph: Graph, wanted: Iterable[str], *, by_rank: bool) -> Placement:
     return Placement(places, shipped, combined, _obstacles(graph, needed, places))
 
 
-def forced(graph: Graph, placement: Placement, elsewhere: Collection[str] = ()) -> list[str]:
-    """Return the nodes that need all rows, and so keep what comes after them in the caller.
-
-    What is row-wise is not named, nor what runs `elsewhere`.
-    """
-    return [
-        name
-        for name, first in placement.obstacles.items()
-        if name == first and name not in elsewhere and graph.nodes[name].kind != "row-wise"
-    ]
-
-
 def array_states(graph: Graph, wanted: Iterable[str], known: Collection[str]) -> Placement:
     """Return a placement on shards of rows in which mergeable array stages alone leave states.
 

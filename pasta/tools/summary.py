@@ -65,12 +65,10 @@ def _count(source: Source, table: str) -> pl.LazyFrame:
     start = pl.col("ts").min() if "ts" in columns else nothing
     lasting = pl.col("dur").fill_null(0) if "dur" in columns else 0
     end = (pl.col("ts") + lasting).max() if "ts" in columns else nothing
-    row = pl.lit(1, pl.Int64).alias(
-        "row"
-    )  # Polars counts to 2^32 - 1, and a table of accesses has more.
+    # Polars itself counts to 2^32 - 1, and a table of accesses may have more rows.
     return (
         source.trace.scan(table)
-        .with_columns(row)
+        .with_columns(row=pl.lit(1, pl.Int64))
         .group_by("rank")
         .agg(pl.col("row").sum().alias("rows"), start.alias("s"), end.alias("e"))
         .sort("rank")

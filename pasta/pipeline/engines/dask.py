@@ -28,7 +28,7 @@ from pasta.pipeline.engines.slice_tasks import SliceWork
 from pasta.pipeline.engines.timings import Timings
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.grouping import find_grouping
-from pasta.pipeline.placement import Placement, forced, place
+from pasta.pipeline.placement import Placement, place
 from pasta.pipeline.run import Source, collect_wanted, input_tables
 from pasta.pipeline.shards import Shard, ShardedInputs
 from pasta.pipeline.slicing import Slicing, cut_slices, find_slicing
@@ -184,8 +184,14 @@ class DaskEngine(Engine):
     ) -> None:
         """Note how the graph ran: shards, workers, and what forced the rest into one place."""
         workers = len(self.client.scheduler_info()["workers"])
-        names = forced(graph, placement, sliced)
-        rest = f"; the caller ran {', '.join(names)}, which need all rows" if names else ""
+        forced = dict.fromkeys(
+            placement.obstacles[name]
+            for name in placement.obstacles
+            if placement.obstacles[name] == name
+            and name not in sliced
+            and graph.nodes[name].kind != "row-wise"
+        )
+        rest = f"; the caller ran {', '.join(forced)}, which need all rows" if forced else ""
         self.notes.append(
             f"dask: {shards} shard{'s' * (shards != 1)} {unit} on {workers}"
             f" worker{'s' * (workers != 1)}{rest}"

@@ -21,7 +21,8 @@ from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.cuda_device import first_line, mend_libraries, worker_device
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.device_graph import run_code
-from pasta.pipeline.engines.device_shards import DeviceWork, cut_for_devices
+from pasta.pipeline.engines.device_memory import forget_worker
+from pasta.pipeline.engines.device_shards import cut_for_devices
 from pasta.pipeline.engines.gpu import (
     IN_MEMORY_SHARE,
     input_bytes,
@@ -35,6 +36,9 @@ from pasta.pipeline.run import Source, collect_wanted, input_tables, only_trace
 
 _SECONDS = 60
 """How long to wait for a scheduler and its workers."""
+
+_SHARDS_OF_A_GPU = 2
+"""So many at least, that GPUs end at about one time."""
 
 _ASKING_SECONDS = 5
 """How long to wait for workers to say whether they have GPUs."""
@@ -71,6 +75,7 @@ class DaskCudaEngine(Engine):
         self._client: Any = None
         self._engine: Any = None
         self._memory: int | None = None
+        self._workers: set[str] = set()
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` one after the other, each on all GPUs.
@@ -104,6 +109,7 @@ class DaskCudaEngine(Engine):
         ran = self._run_shards(graph, sources, wanted, declined)
         if ran is not None:
             return collect_wanted(graph, tables | ran, wanted, CpuEngine().collect)[1]
+        self._check_workers()
         cluster = _Cluster(self._engine, self._client)
         running = _ClusterGraph(graph, cluster, declined)
         with _failures():
@@ -123,20 +129,32 @@ class DaskCudaEngine(Engine):
             if self._memory is None:
                 self._memory = min(self._client.run(_memory_of_worker).values())
             size, most = input_bytes(graph, sources), self._memory * IN_MEMORY_SHARE
-            count = self._engine.nranks
-            cut = cut_for_devices(
-                graph, sources, wanted, declined, devices=count, part=most / max(size, 1)
-            )
+            count, part = _SHARDS_OF_A_GPU * self._engine.nranks, most / max(size, 1)
+            cut = cut_for_devices(graph, sources, wanted, declined, count=count, part=part)
             if cut is None:
                 return None
-            work = DeviceWork(graph, cut.placement, only_trace(sources), worker_device)
+            shards = ShardRun(self._client, cut.work(graph, sources, worker_device))
             try:
-                ran = ShardRun(self._client, work).run(cut.shards)
+                ran = shards.run(cut.shards)
             except MemoryError as error:
+                shards.stop()
                 self.notes.append(f"dask: run again on all GPUs together: {_one_line(error)}")
                 return None
         self.notes.append(f"dask: {self._gpus()}, {cut.text}")
         return ran
+
+    def _check_workers(self) -> None:
+        """Check that the workers are there that the engine of plans began with; it knows no others.
+
+        Raises:
+            EngineError: one was lost, and at most started again.
+        """
+        lost = self._workers.difference(self._client.nthreads())
+        if lost:
+            raise EngineError(
+                f"a worker was lost ({', '.join(sorted(lost))}), and plans need all GPUs that were there"
+                " when the engine started; repeat the run"
+            )
 
     def _gpus(self) -> str:
         count = self._engine.nranks
@@ -168,7 +186,9 @@ class DaskCudaEngine(Engine):
             Client(address, timeout=_SECONDS, set_as_default=False)
         )
         self._client.wait_for_workers(1, timeout=_SECONDS)
+        self._workers = set(self._client.nthreads())
         self._client.run(mend_libraries)
+        self._client.run(forget_worker)
         memory = MemoryResourceConfig(qualname=f"{device_memory.__name__}.bounded_share")
         options = StreamingOptions(
             raise_on_fail=True,

@@ -30,6 +30,9 @@ _SHARDS_EACH = 2
 _PATIENCE = 5.0
 """Seconds without a result after which the scheduler is looked for."""
 
+_STOPPING_SECONDS = 0.05
+"""How often to ask whether shards still run that are of no use any more."""
+
 _GONE = "cannot be reached any more; see its log, start it again and repeat the run"
 
 
@@ -88,6 +91,12 @@ class ShardRun:
                 return self.results()
         except (CancelledError, CommClosedError) as error:
             raise self._lost() from error
+
+    def stop(self) -> None:
+        """Give up the shards that have not begun after one failed, and wait for those that run."""
+        self._client.cancel([*self._waiting, *self._states.held(), *self._later.values()])
+        while any(self._client.run(_executing).values()):
+            time.sleep(_STOPPING_SECONDS)
 
     def results(self) -> dict[str, pl.LazyFrame]:
         """Return plans that read the rows of the nodes that ran, from what all shards left."""
@@ -242,3 +251,9 @@ class ShardRun:
             for name, rows in self._rows[place].items():
                 found.setdefault(name, []).append(rows)
         return found
+
+
+def _executing(dask_worker: Any) -> int:
+    """Return how many tasks this worker runs, whether they are still asked for or not."""
+    count: int = dask_worker.state.executing_count
+    return count

@@ -44,6 +44,11 @@ def of_worker() -> DeviceMemory:
     return DeviceMemory()
 
 
+def forget_worker() -> None:
+    """Have the memory of this worker looked up anew, for an engine that starts."""
+    of_worker.cache_clear()
+
+
 def bounded_share() -> Any:
     """Return a memory resource of rmm for this worker's device, with the usual limit.
 

@@ -7,10 +7,11 @@ together on processors, which run the rest of the graph: so it has to be little.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
@@ -19,8 +20,8 @@ from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import declined_stages
 from pasta.pipeline.engines.shard_tasks import Frames, Work
 from pasta.pipeline.graph import Graph
-from pasta.pipeline.placement import Placement, forced, place
-from pasta.pipeline.run import Source
+from pasta.pipeline.placement import Placement, place
+from pasta.pipeline.run import Source, only_trace
 from pasta.pipeline.shards import Shard, ShardedInputs
 
 LEAST_ROWS = 1 << 24
@@ -29,15 +30,12 @@ LEAST_ROWS = 1 << 24
 MOST_ROWS = (1 << 31) - 1
 """Rows of a table that libcudf takes."""
 
-MOST_LEFT_ROWS = 1 << 22
-"""Rows that a node may leave on a shard: processors work on from there."""
-
-_SHARDS_OF_A_DEVICE = 2
-"""So many at least, that devices end at about one time."""
+MOST_LEFT_ROWS = 1 << 24
+"""Rows that a node may leave on all shards, each its even part: processors work on from there."""
 
 
 class LeavesTooMuchError(TooManyRowsError):
-    """A shard leaves more rows than processors should work on."""
+    """A shard leaves more rows than its part of those that processors should work on."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,16 @@ class DeviceShards:
     shards: Sequence[Shard]
     text: str
 
+    def work(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        opened: Callable[[], AbstractContextManager[Device]],
+    ) -> DeviceWork:
+        """Return what is to be done with each shard of the graph, on the device that `opened` gives."""
+        most_left = MOST_LEFT_ROWS // len(self.shards)
+        return DeviceWork(graph, self.placement, only_trace(sources), most_left, opened)
+
 
 @dataclass(frozen=True)
 class DeviceWork(Work):
@@ -61,11 +69,17 @@ class DeviceWork(Work):
 
     Attributes:
         trace: the trace that all rows are of, if they are of one.
+        most_left: rows that a node may leave on a shard.
         opened: gives the device of whoever runs a shard.
     """
 
     trace: str | None
+    most_left: int
     opened: Callable[[], AbstractContextManager[Device]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the graph with states: a stage is pickled by its name, and theirs are changed."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @cached_property
     def _with_states(self) -> Graph:
@@ -83,7 +97,7 @@ class DeviceWork(Work):
         states = {_state_of(name): name for name in targets if name in self.placement.combined}
         shipped = [name for name in targets if name in self.placement.shipped]
         with self.opened() as device:
-            running = _ShardGraph(self._with_states, device, {})
+            running = _ShardGraph(self._with_states, device, self.most_left)
             found = running.run(self.tables(shard, None), [*shipped, *states], self.trace)
         rows = {name: found[name] for name in shipped}
         return rows, {name: found[state] for state, name in states.items()}
@@ -92,12 +106,18 @@ class DeviceWork(Work):
 class _ShardGraph(DeviceGraph):
     """Runs a graph on a device, from which only little is copied."""
 
+    def __init__(self, graph: Graph, device: Device, most_left: int) -> None:
+        super().__init__(graph, device, {})
+        self._most_left = most_left
+
     def download(self, plan: pl.LazyFrame) -> pl.DataFrame:
         """Run `plan` and copy its rows to the host, if they are few."""
         frame = self._device.evaluate(plan)
         count = self._device.height(frame)
-        if count > MOST_LEFT_ROWS:
-            raise LeavesTooMuchError(f"a shard leaves {count:,} rows")
+        if count > self._most_left:
+            raise LeavesTooMuchError(
+                f"a shard leaves {count:,} rows, more than the {self._most_left:,} that it may"
+            )
         return self._device.download(frame)
 
 
@@ -105,9 +125,9 @@ def cut_for_devices(
     graph: Graph,
     sources: Sequence[Source],
     wanted: Sequence[str],
-    declined: Collection[str],
+    declined: Mapping[str, str],
     *,
-    devices: int,
+    count: int,
     part: float,
 ) -> DeviceShards | None:
     """Cut a graph's rows so that each shard fits into a device; `None`: it has to run in another way.
@@ -116,9 +136,9 @@ def cut_for_devices(
         graph: the graph.
         sources: the traces that it reads.
         wanted: nodes whose rows are asked for.
-        declined: nodes that a device declines.
-        devices: how many there are.
-        part: of all rows that fit into one.
+        declined: nodes that a device declines, and why.
+        count: shards to aim at; ranks are not cut, and few rows are not worth as many.
+        part: of all rows that fit into one device.
     """
     read = [name for name in graph.inputs if any(name in graph.above(node) for node in wanted)]
     inputs = ShardedInputs(graph, sources, read)
@@ -127,23 +147,25 @@ def cut_for_devices(
         return None
     rows = inputs.rows(read)
     most = min(int(rows * part), MOST_ROWS)
-    fair = -(-rows // (devices * _SHARDS_OF_A_DEVICE))
-    size = max(min(max(fair, LEAST_ROWS), most), 1)
+    size = max(min(max(-(-rows // count), LEAST_ROWS), most), 1)
     shards = inputs.by_rank(size) if placement.by_rank else inputs.by_rows(size)
     if not shards or any(shard.rows > most for shard in shards):
         return None
-    return DeviceShards(placement, shards, _told(graph, placement, len(shards)))
+    unit = "of whole ranks" if placement.by_rank else "of rows"
+    text = f"{len(shards)} shard{'s' * (len(shards) != 1)} {unit}{_rest(placement, declined)}"
+    return DeviceShards(placement, shards, text)
 
 
-def _told(graph: Graph, placement: Placement, count: int) -> str:
-    unit = "whole ranks" if placement.by_rank else "rows"
-    names = forced(graph, placement)
-    rest = f"; processors ran {', '.join(names)}, which need all rows" if names else ""
-    return f"{count} shard{'s' * (count != 1)} of {unit}{rest}"
+def _rest(placement: Placement, declined: Mapping[str, str]) -> str:
+    """Say what processors run, on what shards leave."""
+    count = len(placement.obstacles)
+    ran = f"; processors ran the {count} stage{'s' * (count != 1)} after them" if count else ""
+    named = [f"'{name}' ({declined[name]})" for name in placement.obstacles if name in declined]
+    return ran + (f", of which the GPU declines {', '.join(named)}" if named else "")
 
 
 def _is_apt(
-    graph: Graph, wanted: Sequence[str], placement: Placement, declined: Collection[str]
+    graph: Graph, wanted: Sequence[str], placement: Placement, declined: Mapping[str, str]
 ) -> bool:
     """Tell whether devices take all that runs on shards, and processors need nothing but what that leaves."""
     reading = set(wanted)

@@ -17,7 +17,7 @@ from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.device_graph import DeviceGraph
-from pasta.pipeline.engines.device_shards import DeviceWork, cut_for_devices
+from pasta.pipeline.engines.device_shards import cut_for_devices
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.engines.local_run import run_in_turn
 from pasta.pipeline.graph import Graph
@@ -36,8 +36,8 @@ IN_MEMORY_SHARE = 1 / 16
 docs/performance.md has the measurements that this follows.
 """
 
-_LARGEST_SHARD = 1 / 4
-"""Of all rows, where they are cut though they should have fit."""
+_SHARDS = 4
+"""To aim at, so that rows that should have fit but did not are cut too."""
 
 READING_THREADS = 16
 """Threads that bring files to the device, where there are as many processors; libcudf takes 4 unless told."""
@@ -178,14 +178,13 @@ class GpuEngine(Engine):
         size: int,
     ) -> dict[str, pl.LazyFrame] | None:
         """Run what leaves little on shards that fit, one after the other; `None`: plans have to be streamed."""
-        part = min(self._memory() * IN_MEMORY_SHARE / max(size, 1), _LARGEST_SHARD)
-        cut = cut_for_devices(graph, sources, wanted, declined, devices=1, part=part)
+        part = self._memory() * IN_MEMORY_SHARE / max(size, 1)
+        cut = cut_for_devices(graph, sources, wanted, declined, count=_SHARDS, part=part)
         if cut is None:
             return None
         try:
             with self._device(streaming=False) as device:
-                trace = only_trace(sources)
-                work = DeviceWork(graph, cut.placement, trace, lambda: nullcontext(device))
+                work = cut.work(graph, sources, lambda: nullcontext(device))
                 ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
         except _TooMuchError as error:
             self.notes.append(f"engine gpu: not run in shards: {error.reason}")

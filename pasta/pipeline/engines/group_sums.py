@@ -158,7 +158,6 @@ def group_sums(keys: Sequence[Any], values: Sequence[Any]) -> Groups | None:
     wide = sum((value.itemsize == 8) << number for number, value in enumerate(values))
     bits, near_bytes = _near_table(len(values))
     add_rows = _kernel()
-    add_rows.max_dynamic_shared_size_bytes = near_bytes
     for begin in range(0, len(keys[0]), _PIECE_ROWS):
         packed = _packed([key[begin : begin + _PIECE_ROWS] for key in keys], packings)
         sizes = (cupy.int64(begin), cupy.int32(len(packed)), cupy.int32(_BLOCK_ROWS))
@@ -235,4 +234,8 @@ def _packer() -> Any:
 def _kernel() -> Any:
     import cupy
 
-    return cupy.RawKernel(_SOURCE, "add_rows", options=("--std=c++17",))
+    add_rows = cupy.RawKernel(_SOURCE, "add_rows", options=("--std=c++17",))
+    add_rows.max_dynamic_shared_size_bytes = (
+        _NEAR_BYTES  # of all calls, as several threads make some at once
+    )
+    return add_rows

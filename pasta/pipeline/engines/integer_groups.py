@@ -13,7 +13,7 @@ from typing import Any
 from pasta.pipeline.engines.group_sums import MOST_SUMS, Groups, group_sums
 
 LEAST_ROWS = 1 << 22
-"""Rows from which on the kernel is used; fewer take libcudf some milliseconds."""
+"""Rows from which on the kernel is used; fewer take libcudf a millisecond, and the kernel no less."""
 
 _INTEGERS = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
 _SUMMED = ("INT32", "INT64")

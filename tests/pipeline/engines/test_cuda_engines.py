@@ -21,7 +21,7 @@ from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines import device_memory, device_shards, gpu, integer_groups
 from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.engines.device_shards import DeviceWork, cut_for_devices
+from pasta.pipeline.engines.device_shards import cut_for_devices
 from pasta.pipeline.engines.gpu import GpuEngine
 from pasta.pipeline.engines.gpu_check import declined_stages, device_code
 from pasta.pipeline.engines.local_run import run_in_turn
@@ -278,10 +278,10 @@ def test_a_shipped_tool_gives_on_shards_what_it_gives_on_the_cpu(ranks, device, 
         pytest.skip("compares runs, or lacks a table")
     wanted = wanted_nodes(config, outputs=True)
     declined = declined_stages(graph, graph.nodes)
-    cut = cut_for_devices(graph, [ranks], wanted, declined, devices=8, part=1)
+    cut = cut_for_devices(graph, [ranks], wanted, declined, count=16, part=1)
     if cut is None:
         pytest.skip("needs rows that no shard leaves, or has a state that a GPU declines")
-    work = DeviceWork(graph, cut.placement, "ranks", lambda: nullcontext(device))
+    work = cut.work(graph, [ranks], lambda: nullcontext(device))
     ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
     tables = input_tables(config, graph, [ranks]) | ran
     with CpuEngine() as cpu:

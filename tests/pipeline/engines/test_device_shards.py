@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import pickle
+import time
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -10,13 +13,15 @@ from polars.testing import assert_frame_equal
 
 import pasta
 from pasta import api
+from pasta.errors import EngineError
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.device_rows import TooManyRowsError
-from pasta.pipeline.engines import choice, device_shards, gpu
+from pasta.pipeline.engines import choice, dask_cuda, device_shards, gpu
+from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
+from pasta.pipeline.engines.dask_cuda import DaskCudaEngine
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.device_shards import (
-    DeviceWork,
     LeavesTooMuchError,
     cut_for_devices,
     with_states,
@@ -28,7 +33,6 @@ from pasta.pipeline.run import (
     Source,
     collect_wanted,
     input_tables,
-    only_trace,
     run_graph,
     wanted_nodes,
 )
@@ -58,12 +62,14 @@ def traces(tmp_path_factory):
     }  # fmt: skip
 
 
-def cut_of(tool, sources, declined=(), part=1.0, devices=1):
+def cut_of(tool, sources, declined=(), part=1.0, count=2):
     config, graph = api.check(tool)
     if any(not spec.optional and not source.trace.files(spec.table) for source in sources for spec in graph.inputs.values()):  # fmt: skip
         pytest.skip("a trace lacks a table")
     wanted = wanted_nodes(config, outputs=True)
-    cut = cut_for_devices(graph, sources, wanted, declined, devices=devices, part=part)
+    cut = cut_for_devices(
+        graph, sources, wanted, dict.fromkeys(declined, "no"), count=count, part=part
+    )
     return config, graph, wanted, cut
 
 
@@ -73,11 +79,11 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(traces, tool, name):
     if "/" in tool and name != "ranks":
         pytest.skip("tools of one folder share most of their graphs: one trace is enough")
     sources = traces[name]
-    config, graph, wanted, cut = cut_of(tool, sources, devices=8)
+    config, graph, wanted, cut = cut_of(tool, sources, count=16)
     if cut is None:
         pytest.skip("needs rows that no shard leaves")
     device = Rehearsal()
-    work = DeviceWork(graph, cut.placement, only_trace(sources), lambda: nullcontext(device))
+    work = cut.work(graph, sources, lambda: nullcontext(device))
     ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
     tables = input_tables(config, graph, sources) | ran
     found = collect_wanted(graph, tables, wanted, CpuEngine().collect)[1]
@@ -91,7 +97,7 @@ def test_most_tools_run_on_shards_of_whole_ranks(traces):
     """So that the test above does not pass by skipping."""
     cuts = {}
     for tool in ("working_set", "hot_memory", "device_time", "operator_time", "memory_timeline"):
-        cuts[tool] = cut_of(tool, traces["ranks"], devices=8)[-1]
+        cuts[tool] = cut_of(tool, traces["ranks"], count=16)[-1]
     assert all(
         len(cut.shards) > 1 and " shards of whole ranks" in cut.text for cut in cuts.values()
     )
@@ -99,11 +105,15 @@ def test_most_tools_run_on_shards_of_whole_ranks(traces):
 
 @pytest.mark.parametrize("name", ["ranks", "one rank"])
 def test_rows_are_cut_where_no_stage_needs_whole_ranks(traces, name):
-    *_, cut = cut_of(TOOL, traces[name], devices=2)
+    *_, cut = cut_of(TOOL, traces[name], count=4)
     rows = sum(Trace.open(s.trace.path).scan("kernel").select(pl.len()).collect().item() for s in traces[name])  # fmt: skip
     assert len(cut.shards) > 3
     assert sum(shard.rows for shard in cut.shards) == rows
-    assert cut.text == f"{len(cut.shards)} shards of rows"
+    stages = len(cut.placement.obstacles)
+    assert (
+        cut.text
+        == f"{len(cut.shards)} shards of rows; processors ran the {stages} stages after them"
+    )
 
 
 def test_a_shard_that_does_not_fit_is_not_cut_further(traces):
@@ -113,12 +123,20 @@ def test_a_shard_that_does_not_fit_is_not_cut_further(traces):
     assert small is None
 
 
+def test_a_shard_has_no_more_rows_than_a_table_may(traces, monkeypatch):
+    monkeypatch.setattr(device_shards, "MOST_ROWS", 300)
+    *_, cut = cut_of(TOOL, traces["ranks"], count=1)
+    assert max(shard.rows for shard in cut.shards) <= 300
+    assert cut_of("working_set", traces["ranks"])[-1] is None
+
+
 def test_what_a_device_declines_on_shards_keeps_a_graph_from_them(traces, monkeypatch):
     _, graph, _, cut = cut_of("working_set", traces["ranks"])
     on_shards = next(name for name in graph.nodes if cut.placement.places[name] == "ranks")
     assert cut_of("working_set", traces["ranks"], declined=[on_shards])[-1] is None
     in_the_caller = next(iter(cut.placement.obstacles))
-    assert cut_of("working_set", traces["ranks"], declined=[in_the_caller])[-1] is not None
+    *_, with_rest = cut_of("working_set", traces["ranks"], declined=[in_the_caller])
+    assert with_rest.text.endswith(f"after them, of which the GPU declines '{in_the_caller}' (no)")
     state = f"{cut.placement.combined[0]}'s state"
     monkeypatch.setattr(device_shards, "declined_stages", lambda _graph, names: {state: "no"} if state in names else {})  # fmt: skip
     assert cut_of("working_set", traces["ranks"])[-1] is None
@@ -131,7 +149,7 @@ def test_a_tool_that_shows_rows_of_its_input_is_not_for_shards(traces):
         "report": [{"table": "long"}],
     }  # fmt: skip
     graph = build_graph(parse_config(config), {}, pytest.fail)
-    cut = cut_for_devices(graph, traces["ranks"], ["long"], (), devices=1, part=1)
+    cut = cut_for_devices(graph, traces["ranks"], ["long"], {}, count=2, part=1)
     assert cut is None
 
 
@@ -147,28 +165,104 @@ def rehearsed():
     return nullcontext(Rehearsal())
 
 
-def test_shards_run_on_workers(traces):
-    distributed = pytest.importorskip("distributed")
+def test_work_that_has_run_is_the_same_after_its_way_to_a_worker(traces):
+    """A stage is pickled by its name, under which a state's would be another."""
     sources = traces["ranks"]
-    config, graph, wanted, cut = cut_of("working_set", sources)
-    work = DeviceWork(graph, cut.placement, only_trace(sources), rehearsed)
+    _, graph, _, cut = cut_of(TOOL, sources)
+    work = cut.work(graph, sources, rehearsed)
+    _, before = work.run(cut.shards[0], 0, None)
+    _, after = pickle.loads(pickle.dumps(work)).run(cut.shards[0], 0, None)
+    assert_frame_equal(after["by_name"], before["by_name"])
+
+
+@pytest.fixture
+def client():
+    """Two workers in this process."""
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        distributed.Client(cluster, set_as_default=False) as connected,
     ):  # fmt: skip
-        ran = ShardRun(client, work).run(cut.shards)
-    tables = input_tables(config, graph, sources) | ran
-    found = collect_wanted(graph, tables, wanted, CpuEngine().collect)[1]
-    for node, rows in run_graph(config, graph, sources, CpuEngine(), outputs=True).items():
+        yield connected
+
+
+BEGUN = []
+
+
+@contextmanager
+def failing_once():
+    """A device whose first shard fails while another runs."""
+    BEGUN.append(len(BEGUN))
+    if len(BEGUN) == 1:
+        raise MemoryError("too large")
+    time.sleep(0.5)
+    yield Rehearsal()
+    BEGUN.append("done")
+
+
+def test_shards_that_run_when_one_fails_have_ended_before_anything_else(client, traces):
+    BEGUN.clear()
+    sources = traces["ranks"]
+    _, graph, _, cut = cut_of("working_set", sources, count=16)
+    shards = ShardRun(client, cut.work(graph, sources, failing_once))
+    with pytest.raises(MemoryError, match="too large"):
+        shards.run(cut.shards)
+    shards.stop()
+    begun = [each for each in BEGUN if each != "done"]
+    assert BEGUN.count("done") == len(begun) - 1
+    client.submit(len, "", pure=False).result()
+    assert [each for each in BEGUN if each != "done"] == begun
+
+
+@pytest.fixture
+def on_gpus(client, monkeypatch):
+    """The engine `dask` as if the workers had GPUs, and plans were never streamed."""
+    monkeypatch.setattr(dask_cuda, "declined_stages", lambda _graph, _names: {})
+    monkeypatch.setattr(dask_cuda, "worker_device", rehearsed)
+    engine = DaskCudaEngine(EngineOptions())
+    engine._client, engine._engine = client, SimpleNamespace(nranks=2)
+    engine._workers = set(client.nthreads())
+    return engine
+
+
+@pytest.mark.parametrize("tool", ["working_set", TOOL])
+def test_a_cluster_runs_shards(on_gpus, traces, tool):
+    config, graph, _, _ = cut_of(tool, traces["ranks"])
+    found = run_graph(config, graph, traces["ranks"], on_gpus, outputs=True)
+    for node, rows in run_graph(config, graph, traces["ranks"], CpuEngine(), outputs=True).items():
         assert_frame_equal(found[node], rows)
+    (note,) = on_gpus.notes
+    assert note.startswith("dask: 2 GPUs, ")
+    assert "; processors ran the " in note
+
+
+def test_a_cluster_runs_plans_where_shards_leave_too_much(on_gpus, traces, monkeypatch):
+    monkeypatch.setattr(device_shards, "MOST_LEFT_ROWS", 1)
+    config, graph, _, _ = cut_of(TOOL, traces["ranks"])
+    found = run_graph(config, graph, traces["ranks"], on_gpus)
+    for node, rows in run_graph(config, graph, traces["ranks"], CpuEngine()).items():
+        assert_frame_equal(found[node], rows)
+    why, how, *_ = on_gpus.notes
+    assert why.startswith("dask: run again on all GPUs together: a shard leaves ")
+    assert how == "dask: 2 GPUs"
+
+
+def test_plans_do_not_run_where_a_worker_was_lost(on_gpus, traces, monkeypatch):
+    monkeypatch.setattr(device_shards, "MOST_LEFT_ROWS", 1)
+    on_gpus._workers.add("tcp://gone:1")
+    config, graph, _, _ = cut_of(TOOL, traces["ranks"])
+    with pytest.raises(EngineError, match=r"a worker was lost \(tcp://gone:1\), and plans need"):
+        run_graph(config, graph, traces["ranks"], on_gpus)
 
 
 def test_a_shard_that_leaves_many_rows_says_how_many(traces, monkeypatch):
     sources = traces["ranks"]
     _, graph, _, cut = cut_of("working_set", sources)
     monkeypatch.setattr(device_shards, "MOST_LEFT_ROWS", 2)
-    work = DeviceWork(graph, cut.placement, only_trace(sources), rehearsed)
-    with pytest.raises(LeavesTooMuchError, match=r"a shard leaves \d+ rows"):
+    work = cut.work(graph, sources, rehearsed)
+    with pytest.raises(
+        LeavesTooMuchError, match=r"a shard leaves \d+ rows, more than the 0 that it may"
+    ):
         run_in_turn(work, cut.shards, at_once=1)
 
 
@@ -207,10 +301,12 @@ def run_with(monkeypatch, traces):
 def test_what_does_not_fit_into_a_gpu_runs_in_shards_there(run_with):
     assert run_with(2)[0].endswith("in memory")
     (note,) = run_with(0.6)
-    assert note.endswith(" MB of Parquet, 4 shards of rows")
+    assert " MB of Parquet, 4 shards of rows; processors ran the " in note
+    (note,) = run_with(0.6, tool="working_set")
+    assert " MB of Parquet, 3 shards of whole ranks; " in note
 
 
-def test_what_turns_out_not_to_fit_is_cut_into_quarters(run_with):
+def test_what_turns_out_not_to_fit_is_cut(run_with):
     first, again, last = run_with(2, [TooManyRowsError("a table has more rows")])
     assert first.endswith("in memory")
     assert again == "engine gpu: run again in parts: a table has more rows"

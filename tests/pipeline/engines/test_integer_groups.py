@@ -116,6 +116,15 @@ def test_all_else_is_left_to_libcudf(libcudf, keys, asked):
 def test_sorted_keys_are_left_to_libcudf(libcudf):
     assert aggregated(libcudf, [Column()], [ALL], keys_are_sorted="yes")[0] == "libcudf"
     assert aggregated(libcudf, [Column()], [ALL], keys_are_sorted="no") == "kernel"
+    request = libcudf.groupby.GroupByRequest(Column(), [aggregation("COUNT_ALL")])
+    in_order = libcudf.groupby.GroupBy(Keys(Column()), "include", "yes")
+    assert in_order.aggregate([request], "stream")[0] == "libcudf"
+
+
+@pytest.mark.parametrize("where", [{}, {"stream": "stream", "mr": "memory"}])
+def test_without_a_stream_and_with_another_memory_libcudf_does_it(libcudf, where):
+    request = libcudf.groupby.GroupByRequest(Column(), [aggregation("COUNT_ALL")])
+    assert libcudf.groupby.GroupBy(Keys(Column())).aggregate([request], **where)[0] == "libcudf"
 
 
 @pytest.mark.parametrize("sums", range(9))
