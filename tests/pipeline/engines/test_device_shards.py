@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import time
 from contextlib import contextmanager, nullcontext
@@ -186,32 +187,37 @@ def client():
         yield connected
 
 
-BEGUN = []
+class FailingOnce:
+    """Opens devices, of which the first fails while another is used."""
+
+    def __init__(self):
+        self.numbers, self.ended = itertools.count(), itertools.count()
+
+    @contextmanager
+    def __call__(self):
+        if next(self.numbers) == 0:
+            raise MemoryError("too large")
+        time.sleep(0.5)
+        yield Rehearsal()
+        next(self.ended)
 
 
-@contextmanager
+OPENING = FailingOnce()
+
+
 def failing_once():
-    """A device whose first shard fails while another runs."""
-    BEGUN.append(len(BEGUN))
-    if len(BEGUN) == 1:
-        raise MemoryError("too large")
-    time.sleep(0.5)
-    yield Rehearsal()
-    BEGUN.append("done")
+    return OPENING()
 
 
 def test_shards_that_run_when_one_fails_have_ended_before_anything_else(client, traces):
-    BEGUN.clear()
     sources = traces["ranks"]
     _, graph, _, cut = cut_of("working_set", sources, count=16)
     shards = ShardRun(client, cut.work(graph, sources, failing_once))
     with pytest.raises(MemoryError, match="too large"):
         shards.run(cut.shards)
     shards.stop()
-    begun = [each for each in BEGUN if each != "done"]
-    assert BEGUN.count("done") == len(begun) - 1
     client.submit(len, "", pure=False).result()
-    assert [each for each in BEGUN if each != "done"] == begun
+    assert next(OPENING.ended) == next(OPENING.numbers) - 1
 
 
 @pytest.fixture
