@@ -125,7 +125,8 @@ def analysed(tool: str, trace: Path, engine: str, out: Path) -> float | None:
         [*command, "--engine", engine, "--out", str(out)], check=False, stdout=subprocess.DEVNULL
     )
     seconds = time.perf_counter() - began
-    tell(f"{tool} on {engine}: exit {done.returncode}", began)
+    ended = f"failed with exit {done.returncode}" if done.returncode else "done"
+    tell(f"{tool} on {engine}: {ended}", began)
     return None if done.returncode else seconds
 
 
