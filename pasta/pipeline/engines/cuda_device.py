@@ -16,6 +16,7 @@ import polars as pl
 
 from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines import column_order, integer_groups, list_filters
+from pasta.pipeline.engines.device_arrays import array_of
 from pasta.pipeline.engines.device_memory import DeviceMemory, of_worker
 
 _NEVER = 1 << 50
@@ -146,11 +147,7 @@ class CudaDevice(Device):
         if column.size == 0:
             return self.xp.empty(0, dtype=kind)
         frame.stream.synchronize()
-        held = column.obj
-        start = held.data().ptr + held.offset() * kind.itemsize
-        memory = self.xp.cuda.UnownedMemory(start, column.size * kind.itemsize, held)
-        pointer = self.xp.cuda.MemoryPointer(memory, 0)
-        return self.xp.ndarray(column.size, dtype=kind, memptr=pointer)
+        return array_of(column.obj, kind)
 
     def gather(self, frame: Any, places: Any, *, nulls: bool = False) -> Any:
         """Return the rows at `places`; libcudf takes a place behind the last for no row."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from pasta.pipeline.engines.device_arrays import array_of
 from pasta.pipeline.engines.group_sums import MOST_SUMS, Groups, group_sums
 
 LEAST_ROWS = 1 << 22
@@ -103,10 +104,6 @@ def _tables(found: Groups, requests: Sequence[Any], stream: Any) -> tuple[Any, l
 
 
 def _array(column: Any) -> Any:
-    """Return a column's memory as a cupy array, which keeps the column alive."""
     import cupy
 
-    kind = cupy.dtype(column.type().id().name.lower())
-    start = column.data().ptr + column.offset() * kind.itemsize
-    memory = cupy.cuda.UnownedMemory(start, column.size() * kind.itemsize, column)
-    return cupy.ndarray(column.size(), kind, cupy.cuda.MemoryPointer(memory, 0))
+    return array_of(column, cupy.dtype(column.type().id().name.lower()))
