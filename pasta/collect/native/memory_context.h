@@ -142,6 +142,7 @@ class MemoryContext {
 
   private:
     static constexpr int64_t MOST_AGE = 50'000'000;
+    static constexpr uint64_t MOST_PATIENCE = 15; /* times as long as without records */
     static constexpr size_t PAGE_WORD_BYTES = 2 << 20; /* of each bank */
     const MemoryOptions &options;
     Sanitizer &call;
@@ -154,6 +155,8 @@ class MemoryContext {
     bool (*is_capturing)(CUstream) = nullptr;
     uint32_t leaves_per_launch = 1;
     bool stalled = false; /* no bank came free in time, and none has since */
+
+    uint64_t records_read() const { return ring_host ? ring_host->tail : 0; }
 
     size_t index(const Bank &bank) const { return static_cast<size_t>(&bank - banks.data()); }
 
@@ -263,15 +266,22 @@ class MemoryContext {
         return nullptr;
     }
 
-    /* Kernels that wait for the host may hold every bank: then the program must not wait for them. */
+    /* Kernels that wait for the host may hold every bank: then the program must not wait for them. At level
+     * `access` kernels take long, and are given longer while records are read; not for good, as one that polls
+     * memory until the host writes there makes records too. */
     template <class HandOver> bool open_bank(int64_t now, HandOver hand_over) {
-        uint64_t until = pasta_clock(CLOCK_MONOTONIC) + (stalled ? 0 : options.wait_ms * 1'000'000);
+        const uint64_t begin = pasta_clock(CLOCK_MONOTONIC), patience = options.wait_ms * 1'000'000;
+        uint64_t seen = records_read(), until = begin + (stalled ? 0 : patience);
         Bank *bank = free_bank();
         while (!bank && pasta_clock(CLOCK_MONOTONIC) < until) {
             drain_finished();
             hand_over();
             usleep(20);
             bank = free_bank();
+            if (uint64_t read = records_read(); read != seen) {
+                seen = read;
+                until = std::min(pasta_clock(CLOCK_MONOTONIC) + patience, begin + MOST_PATIENCE * patience);
+            }
         }
         stalled = !bank;
         if (!bank || !prepare(*bank)) return false;

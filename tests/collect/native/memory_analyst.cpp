@@ -1,6 +1,10 @@
 /* Stands for a GPU: a launch is given a place, leaves marks there as patches would, and is drained.
  *
- *     memory_analyst CHANNEL objects|whole|tallies
+ *     memory_analyst CHANNEL objects|whole|tallies|moving|stuck|polling
+ *
+ * With the last three, launches hold all banks: for 0.3 s, while records are read (`moving`) or not, or for good, while
+ * records are read (`polling`). The exit status tells whether the next launch had a place (0) or not (5), and of one that had
+ * none whether the launch after it was waited for (6).
  *
  * Compute Sanitizer's calls are stand-ins on memory of the host. The rows go to the channel. */
 #include "../../../pasta/collect/native/memory_analyst.h"
@@ -92,6 +96,27 @@ void tell(MemoryAnalyst &analyst, HostEvent::What what, uint64_t moment, uint64_
     analyst.take(event);
 }
 
+/* Have a launch in each bank, one bank after the other, and then ask for a place while none of them ends. */
+int ask_while_none_ends(MemoryContext &context, const Launch &launch, const std::string &what) {
+    std::vector<Place> held;
+    int64_t now = 0;
+    for (uint32_t bank = 0; bank < MemoryContext::BANKS; ++bank, now += 60'000'000)
+        held.push_back(context.take(nullptr, nullptr, now, [] {}));
+    const uint64_t end = pasta_clock(CLOCK_MONOTONIC) + 300'000'000;
+    Place next = context.take(nullptr, nullptr, now, [&] {
+        if (what != "stuck") context.ring_host->tail = context.ring_host->tail + 1;
+        if (what != "polling" && pasta_clock(CLOCK_MONOTONIC) > end && !held.empty()) {
+            context.launched(held.front(), launch);
+            held.clear();
+        }
+        for (const Drained &drained : context.take_drained()) drained.bank->state = Bank::FREE;
+    });
+    if (next.bank) return context.not_watched ? 7 : 0;
+    bool waited = false;
+    context.take(nullptr, nullptr, now, [&] { waited = true; });
+    return waited ? 6 : 5;
+}
+
 } // namespace
 
 int main(int, char **arguments) {
@@ -115,6 +140,7 @@ int main(int, char **arguments) {
 
     KernelOfLaunch kernel{.name = "kernel"};
     Launch launch{42, 7, 1000, 9, 1, 1, 1, &kernel, {1, 1, 1}, {32, 1, 1}, 0, 0, 0};
+    if (what == "moving" || what == "stuck" || what == "polling") return ask_while_none_ends(context, launch, what);
     Place place = context.take(nullptr, nullptr, 0, [] {});
     if (!place.bank) return 2;
     Device device{*const_cast<Slot *>(place.bank->on_device(place.slot)), options.counts};

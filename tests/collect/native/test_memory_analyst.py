@@ -154,3 +154,15 @@ def test_tallies_are_instructions_and_events(program):
     events = tables["event"].select("kind", "pc", "count", "launch_id").rows()
     assert sorted(events) == [("barrier", 0x140, 256, 42), ("matrix_product", 0x150, 4, 42)]
     assert losses(tables, "instructions") == [6]
+
+
+@pytest.mark.parametrize(("banks", "status"), [("moving", 0), ("stuck", 5), ("polling", 5)])
+def test_a_launch_is_waited_for_while_records_are_read_but_not_for_good(program, banks, status):
+    """At level `access` a kernel may take seconds; one that polls memory for the host makes records too."""
+    settings = {"cuda.memory": {"level": "access", "wait_ms": "60"}}
+    with Channel.create("waits", tables=WIRE_TABLES) as channel:
+        environment = {**os.environ, "PASTA_COLLECT": json.dumps(settings)}
+        command = [program, str(channel.folder), banks]
+        assert (
+            subprocess.run(command, check=False, env=environment, timeout=60).returncode == status
+        )
