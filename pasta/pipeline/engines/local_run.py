@@ -12,14 +12,23 @@ from pasta.pipeline.engines.shard_tasks import Frames, ShardWork
 from pasta.pipeline.engines.state_tree import StateTree
 from pasta.pipeline.shards import Shard
 
-_AT_ONCE = 2
-"""Shards in flight: while array code works on one, which takes few cores, another is read."""
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 2, 8
+"""Shards in flight: while array code works on one, which takes one core, another is read."""
+
+_CORES_OF_A_SHARD = 2
+"""That a shard keeps busy, about; docs/performance.md has what more in flight take and save."""
+
+
+def shards_at_once() -> int:
+    """Return how many shards this machine's cores work on beside each other."""
+    wanted = pl.thread_pool_size() // _CORES_OF_A_SHARD
+    return min(max(wanted, _LEAST_AT_ONCE), _MOST_AT_ONCE)
 
 
 def run_in_turn(
-    work: ShardWork, shards: Sequence[Shard], *, at_once: int = _AT_ONCE
+    work: ShardWork, shards: Sequence[Shard], *, at_once: int | None = None
 ) -> tuple[dict[str, list[pl.DataFrame]], Frames]:
-    """Run all shards, `at_once` of them beside each other.
+    """Run all shards, `at_once` of them beside each other, or as many as the machine has cores for.
 
     Returns:
         For each node that leaves rows its rows on each shard, in their order; for each combined node one
@@ -27,7 +36,7 @@ def run_in_turn(
     """
     rows: dict[str, list[pl.DataFrame]] = {}
     states = StateTree(work.combine)
-    for left, state in _left_by(work, shards, at_once):
+    for left, state in _left_by(work, shards, at_once or shards_at_once()):
         for name, found in left.items():
             rows.setdefault(name, []).append(found)
         states.add(state)
