@@ -21,9 +21,7 @@ tests_memory() {
   gpu_tests tests/collect/test_cuda_memory_gpu.py tests/collect/test_watched_launches_gpu.py \
     tests/collect/test_switched_graphs_gpu.py
 }
-tests_engines_in_memory() { gpu_tests tests/pipeline/engines/test_cuda_engines.py -k "in_memory"; }
-tests_engines_streamed() { gpu_tests tests/pipeline/engines/test_cuda_engines.py -k "streamed"; }
-tests_engines_rest() { gpu_tests tests/pipeline -k "not in_memory and not streamed"; }
+tests_engines() { gpu_tests tests/pipeline; }
 tests_collect() {
   gpu_tests tests/collect --deselect tests/collect/test_cuda_memory_gpu.py --deselect tests/collect/test_watched_launches_gpu.py \
     --deselect tests/collect/test_switched_graphs_gpu.py
@@ -60,7 +58,7 @@ paper_models() {
   python -m pasta run working_set_table "${runs[@]}"
 }
 
-steps=(tests_memory tests_engines_in_memory tests_engines_streamed tests_engines_rest tests_collect system
+steps=(tests_memory tests_engines tests_collect system
   touch_bound_by_gpu touch_by_kernel patch_costs access_stored access_counted timeline engines managed three_analyses collectors
   paper_models)
 for step in "${@:-${steps[@]}}"; do

@@ -77,10 +77,6 @@ class Device(ABC):
     def download(self, frame: Any) -> pl.DataFrame:
         """Copy a frame to the host."""
 
-    def take_notes(self) -> Sequence[str]:
-        """Return what is to be known of how plans ran since this was last asked."""
-        return ()
-
     def memory(self) -> int:
         """Return how many bytes a run may hold at once."""
         return sys.maxsize

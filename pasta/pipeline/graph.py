@@ -53,6 +53,11 @@ class Node:
         """How the node may be run on parts of the rows."""
         return self.stage.kind(self.arguments)
 
+    def narrowed(self, plan: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the plan of a source with no columns but those that an array stage reads."""
+        needs = self.stage.needs
+        return plan if needs is None else plan.select(list(dict.fromkeys(needs(self.arguments))))
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -209,14 +214,10 @@ class Graph:
         Where the stage takes all columns, other nodes reuse the rows that were run for it.
         """
         sources = list(dict.fromkeys(node.sources))
-        feeding = [plans[source] for source in sources]
-        needs = node.stage.needs
-        if needs is not None:
-            columns = list(dict.fromkeys(needs(node.arguments)))
-            feeding = [plan.select(columns) for plan in feeding]
+        feeding = [node.narrowed(plans[source]) for source in sources]
         rows = dict(zip(sources, collect(feeding), strict=True))
         del feeding  # It holds the rows that the plans read, which nothing else may need.
-        if needs is None:
+        if node.stage.needs is None:
             plans.update((source, frame.lazy()) for source, frame in rows.items())
         frames = [None if source is None else rows[source] for source in node.positional]
         result: pl.DataFrame = node.stage.function(*frames, **node.arguments)

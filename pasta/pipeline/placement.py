@@ -4,6 +4,7 @@ A stage runs on each shard by itself where its results over shards, under one an
 result over all rows: row-wise stages on any shards, stages that work within keys on shards that
 keep each rank of each trace together. The first mergeable stage on a path leaves a state on each
 shard, and states are combined. What comes after needs all rows and runs in one place: the caller.
+On shards of rows, a stage that looks rows up in what is made of a few runs too: those are made before.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pasta.pipeline.graph import TRACE_COLUMN, Graph, Node
 SHARD_KEYS = (TRACE_COLUMN, "rank")
 """The columns that shards by rank do not cut."""
 
-Place = Literal["rows", "ranks", "combined", "caller"]
-"""On shards of any rows, on shards of whole ranks, combined from states, on all rows at once."""
+Place = Literal["rows", "ranks", "combined", "before", "caller"]
+"""On shards of any rows, on shards of whole ranks, combined from states, on few rows before all shards, on
+all rows at once."""
 
 _Arrival = Literal["kept", "own", "undefined", "scrambled"]
 _SHARDED = ("rows", "ranks")
@@ -32,12 +34,14 @@ class Placement:
         places: input or node -> where it runs.
         shipped: nodes whose rows leave the shards.
         combined: nodes whose states leave the shards.
+        given: nodes and inputs that every shard reads whole.
         obstacles: node that runs in the caller -> the first node on its path that has to.
     """
 
     places: Mapping[str, Place]
     shipped: tuple[str, ...]
     combined: tuple[str, ...]
+    given: tuple[str, ...]
     obstacles: Mapping[str, str]
 
     @property
@@ -51,33 +55,43 @@ class Placement:
         return {name for name, place in self.places.items() if place in ("ranks", "combined")}
 
     @property
+    def before(self) -> set[str]:
+        """The nodes and inputs that shards read whole, if at all."""
+        return {name for name, place in self.places.items() if place == "before"}
+
+    @property
     def by_rank(self) -> bool:
         """Whether the shards must not cut ranks."""
         return "ranks" in self.places.values()
 
 
-def place(graph: Graph, wanted: Iterable[str], *, by_rank: bool) -> Placement:
+def place(
+    graph: Graph, wanted: Iterable[str], *, by_rank: bool, few: Collection[str] = ()
+) -> Placement:
     """Decide where each node runs that `wanted` needs.
 
     Args:
         graph: the graph.
         wanted: nodes whose rows are asked for.
         by_rank: whether there are shards of whole ranks; else there are shards of any rows.
+        few: inputs of so few rows that each shard of rows may read all of them.
     """
     wanted = list(wanted)
     needed = graph.needed(wanted)
     lasting = _lasting_keys(graph) if by_rank else {}
     arrivals = _arrivals(graph, needed)
     pinned: set[str] = set()
+    few = set() if by_rank else _only_looked_up(graph, needed, few)
     while True:
-        places = _places(graph, needed, lasting, pinned, by_rank=by_rank)
+        places = _places(graph, needed, lasting, pinned, few, by_rank=by_rank)
         shipped = _shipped(graph, needed, wanted, places)
         scrambled = {name for name in shipped if arrivals[name] == "scrambled"}
         if not scrambled:
             break
         pinned |= scrambled
     combined = tuple(name for name in needed if places[name] == "combined")
-    return Placement(places, shipped, combined, _obstacles(graph, needed, places))
+    given = _given(graph, combined, places)
+    return Placement(places, shipped, combined, given, _obstacles(graph, needed, places))
 
 
 def array_states(graph: Graph, wanted: Iterable[str], known: Collection[str]) -> Placement:
@@ -98,16 +112,20 @@ def _places(
     needed: Sequence[str],
     lasting: Mapping[str, set[str]],
     pinned: set[str],
+    few: set[str],
     *,
     by_rank: bool,
 ) -> dict[str, Place]:
     """Return where each node runs; what is `pinned` runs in the caller."""
-    places: dict[str, Place] = dict.fromkeys(graph.inputs, "rows")
+    places: dict[str, Place] = {name: "before" if name in few else "rows" for name in graph.inputs}
     renumbered: set[str] = set()
     for name in needed:
         node = graph.nodes[name]
         sources = {places[source] for source in node.sources}
         places[name] = "caller"
+        if sources == {"before"} or _looks_up(node, places):
+            places[name] = places[node.sources[0]]
+            continue
         if not sources or not sources.issubset(_SHARDED) or name in pinned:
             continue
         if not renumbered.isdisjoint(node.sources):
@@ -121,6 +139,46 @@ def _places(
         elif node.kind == "mergeable" and len(node.sources) == 1:
             places[name] = "combined"
     return places
+
+
+def _looks_up(node: Node, places: Mapping[str, Place]) -> bool:
+    """Whether a node looks each row of a shard up in what was made before."""
+    return (
+        node.stage.looks_up
+        and places[node.sources[0]] == "rows"
+        and all(places[source] == "before" for source in node.sources[1:])
+    )
+
+
+def _only_looked_up(graph: Graph, needed: Sequence[str], few: Collection[str]) -> set[str]:
+    """Return those of the inputs `few` that rows of others meet nowhere but in stages that look them up."""
+    found = set(few)
+    while True:
+        places = _places(graph, needed, {}, set(), found, by_rank=False)
+        met = {
+            source
+            for name in needed
+            if not _looks_up(graph.nodes[name], places)
+            and any(places[source] == "rows" for source in graph.nodes[name].sources)
+            for source in graph.nodes[name].sources
+            if places[source] == "before"
+        }
+        if not met:
+            return found
+        found -= {above for name in met for above in graph.above(name)}
+
+
+def _given(graph: Graph, combined: Sequence[str], places: Mapping[str, Place]) -> tuple[str, ...]:
+    """Return what was made before that nodes on the way to the `combined` ones look up."""
+    above = {name for target in combined for name in graph.above(target)}
+    read = [
+        source
+        for name in graph.nodes
+        if name in above and places[name] in _SHARDED
+        for source in graph.nodes[name].sources
+        if places[source] == "before"
+    ]
+    return tuple(dict.fromkeys(read))
 
 
 def _keeps_ranks_apart(node: Node, lasting: Mapping[str, set[str]]) -> bool:
@@ -209,7 +267,7 @@ def _obstacles(graph: Graph, needed: Sequence[str], places: Mapping[str, Place])
             above = [
                 found.get(source, source)
                 for source in graph.nodes[name].sources
-                if places[source] not in _SHARDED
+                if places[source] in ("combined", "caller")
             ]
             found[name] = above[0] if above else name
     return found

@@ -21,9 +21,14 @@ def describe(graph: Graph, wanted: Iterable[str]) -> list[str]:
     ]
     forced = {one_rank.obstacles[n] for n in one_rank.obstacles if placed.places[n] == "ranks"}
     forced = {n for n in forced if placed.places[n] == "ranks"}
-    if forced:
-        names = ", ".join(f"'{name}'" for name in graph.nodes if name in forced)
-        lines.append(f"of a trace with one rank, all rows meet in the caller for {names}")
+    looking = {name for name in forced if graph.nodes[name].stage.looks_up}
+    for named, rest in (
+        (forced - looking, ""),
+        (looking, ", unless they look rows up in few others"),
+    ):
+        if named:
+            names = ", ".join(f"'{name}'" for name in graph.nodes if name in named)
+            lines.append(f"of a trace with one rank, all rows meet in the caller for {names}{rest}")
     return lines
 
 

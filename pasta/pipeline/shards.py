@@ -123,14 +123,21 @@ class ShardedInputs:
                     if known[key].rows:
                         self._files[name].append(known[key])
 
-    def by_rows(self, rows: int) -> list[Shard]:
+    def whole(self) -> Shard:
+        """Return all rows as one shard."""
+        return Shard(
+            {name: [_whole(file) for file in files] for name, files in self._files.items()}
+        )
+
+    def by_rows(self, rows: int, leave_out: Collection[str] = ()) -> list[Shard]:
         """Cut each input into shards of about `rows` rows, in their order; no row group is cut.
 
-        Row groups of times that no filter leaves are in none of them.
+        Row groups of times that no filter leaves are in none of them, nor are the inputs to `leave_out`.
         """
         return [
             Shard({name: pieces})
             for name, files in self._files.items()
+            if name not in leave_out
             for pieces in _bundles(files, rows, self._bounds[name])
         ]
 
@@ -161,10 +168,7 @@ class ShardedInputs:
         With `by_rank` they are slices of whole ranks, of which several are in one where they have
         few rows. Other inputs are in every slice, whole. Where no times are known, nothing is cut.
         """
-        whole = Shard(
-            {name: [_whole(file) for file in files] for name, files in self._files.items()}
-        )
-        shards = self.by_rank(rows) if by_rank else [whole]
+        shards = self.by_rank(rows) if by_rank else [self.whole()]
         return [part for shard in shards for part in self._slices(shard, rows, timed)]
 
     def _slices(self, shard: Shard, rows: int, timed: Collection[str]) -> list[Shard]:
@@ -180,6 +184,16 @@ class ShardedInputs:
             return [shard]
         slices = equal_slices(groups, longest, rows)
         return [replace(shard, times=times) for times in slices] or [shard]
+
+    @property
+    def names(self) -> set[str]:
+        """The inputs that matter."""
+        return set(self._files)
+
+    def few(self, most: int) -> set[str]:
+        """Return the inputs that have up to `most` rows each, if one of the others has more."""
+        found = {name for name in self._files if self.rows([name]) <= most}
+        return found if len(found) < len(self._files) else set()
 
     def rows(self, names: Iterable[str]) -> int:
         """Return how many rows the inputs `names` have together."""

@@ -138,6 +138,7 @@ class Stage:
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None
     within: Within | None = None
     sliced: Sliced | None = None
+    looks_up: bool = False
     order: Order = "kept"
     on_device: Callable[..., Any] | None = None
     unsorted: Callable[..., pl.LazyFrame] | None = None
@@ -175,6 +176,7 @@ def stage(
     needs: Callable[[Mapping[str, Any]], list[str]] | None = None,
     within: Within | None = None,
     sliced: Sliced | None = None,
+    looks_up: bool = False,
     order: Order = "kept",
     on_device: Callable[..., pl.DataFrame] | None = None,
     unsorted: Callable[..., pl.LazyFrame] | None = None,
@@ -190,6 +192,7 @@ def stage(
             does not carry the others on, so that no more is run in front of it.
         within: how it works on parts that do not cut its keys, if it does.
         sliced: how it works on slices of time, if it does.
+        looks_up: whether it works on each row of the first input by itself, with all rows of the others.
         order: of the result: `kept` follows the first input (or all of them, under one another),
             `own` is defined by the stage alone.
         on_device: array code for a GPU, which declines the stage's plan; it gives the same rows.
@@ -203,6 +206,7 @@ def stage(
             needs=needs,
             within=within,
             sliced=sliced,
+            looks_up=looks_up,
             order=order,
             on_device=on_device,
             unsorted=unsorted,

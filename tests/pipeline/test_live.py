@@ -82,6 +82,9 @@ class Rows:
     def has(self, table: str) -> bool:
         return table in self.tables
 
+    def files(self, _table: str, _ranks: object) -> list[str]:
+        return []
+
     def scan(self, table: str, _ranks: object) -> pl.LazyFrame:
         return pl.concat([empty_table(table), self.tables[table]], how="diagonal").lazy()
 

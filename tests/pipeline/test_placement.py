@@ -88,7 +88,7 @@ def test_device_time_runs_by_rank_up_to_its_sums():
     assert (found.shipped, found.combined) == (("sums",), ())
     lines = describe(graph, wanted_nodes(config, outputs=False))
     assert "stages.pieces: sharded by trace and rank" in lines
-    assert lines[-1] == "of a trace with one rank, all rows meet in the caller for 'communication', 'compute'"  # fmt: skip
+    assert lines[-1] == "of a trace with one rank, all rows meet in the caller for 'communication', 'compute', unless they look rows up in few others"  # fmt: skip
     assert "stages.least_busy: one worker (the caller), after 'devices'" in lines
 
 
@@ -101,3 +101,37 @@ def test_what_leaves_the_shards_of_shipped_tools(tool, shipped, combined):
     config, graph = api.check(tool)
     found = place(graph, wanted_nodes(config, outputs=False), by_rank=True)
     assert (set(found.shipped), set(found.combined)) == (shipped, combined)
+
+
+JOINED = "long: {use: filter, from: copies, where: dur > 2}, j: {use: join, from: [kernels, long], on: [rank, pid, correlation], columns: [kind]}, n: {use: aggregate, from: j, by: kind, measures: {n: count(*)}}"
+
+
+def with_few(stages: str, wanted: list[str]):
+    return place(graph_of(stages), wanted, by_rank=False, few=["copies"])
+
+
+def test_rows_are_looked_up_in_few_others_on_each_shard():
+    found = with_few(f"{{{JOINED}, top: {{use: top, from: n, by: n, n: 3}}}}", ["top", "long"])
+    assert found.places == {"kernels": "rows", "copies": "before", "long": "before", "j": "rows", "n": "combined", "top": "caller"}  # fmt: skip
+    assert (found.combined, found.given, found.before) == (("n",), ("long",), {"copies", "long"})
+    assert found.obstacles == {"top": "n"}
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "{use: concat, from: [kernels, long]}",
+        "{use: join, from: [long, kernels], on: [rank, pid, correlation]}",
+        "{use: overlap, from: [kernels, long], by: [trace, rank]}",
+    ],
+)
+def test_few_rows_that_meet_many_elsewhere_are_cut_as_these_are(stage):
+    found = with_few(f"{{{JOINED}, other: {stage}}}", ["n", "other"])
+    assert found.before == set()
+    assert found == place(graph_of(f"{{{JOINED}, other: {stage}}}"), ["n", "other"], by_rank=False)
+
+
+def test_nothing_is_given_where_no_state_is_left():
+    found = with_few(f"{{{JOINED}, s: {{use: sort, from: j, by: ts}}}}", ["s"])
+    assert (found.combined, found.given) == ((), ())
+    assert found.obstacles == {"s": "s"}

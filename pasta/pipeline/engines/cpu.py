@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import polars as pl
 
 from pasta.errors import EngineError
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.local_run import run_in_turn
-from pasta.pipeline.engines.shard_tasks import Work
+from pasta.pipeline.engines.shard_tasks import Work, made_before
 from pasta.pipeline.engines.slice_tasks import SliceWork
 from pasta.pipeline.frames import in_even_chunks
 from pasta.pipeline.graph import Graph
-from pasta.pipeline.placement import array_states
+from pasta.pipeline.placement import array_states, place
 from pasta.pipeline.run import Source
 from pasta.pipeline.shards import ShardedInputs
 from pasta.pipeline.slicing import cut_slices, find_slicing
 
 PART_ROWS = 1 << 21
 """Rows of a part: few enough for any machine, enough to fill its cores."""
+
+MANY_ROWS = 1 << 28
+"""Rows of an input, with more of which groups are found part after part too: they need not be few."""
+
+GROUPED_ROWS = 1 << 25
+"""Rows of such a part: Polars' streaming engine may set as many groups aside until all rows are read."""
 
 
 class CpuEngine(Engine):
@@ -43,9 +51,15 @@ class CpuEngine(Engine):
         wanted: Sequence[str],
         known: Collection[str],
     ) -> dict[str, pl.LazyFrame]:
-        """Run, on a large trace, stages of intervals and mergeable array stages part after part."""
-        sliced = self._run_slices(graph, sources, wanted, known)
-        return sliced | self._run_shards(graph, sources, wanted, {*known, *sliced})
+        """Run, on a large trace, stages of intervals and mergeable stages part after part.
+
+        Raises:
+            EngineError: Polars cannot run them.
+        """
+        with _failures():
+            ran = self._run_slices(graph, sources, wanted, known)
+            ran |= self._run_shards(graph, sources, wanted, {*known, *ran})
+            return ran | self._run_many(graph, sources, wanted, {*known, *ran})
 
     def _run_slices(
         self,
@@ -81,13 +95,44 @@ class CpuEngine(Engine):
         work = Work(graph, placement)
         return work.results(*run_in_turn(work, inputs.by_rows(self._part_rows)))
 
+    def _run_many(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        known: Collection[str],
+    ) -> dict[str, pl.LazyFrame]:
+        """Run mergeable stages on shards of very many rows, each of them streamed."""
+        needed = graph.needed(wanted, known)
+        mergeable = [name for name in needed if graph.nodes[name].kind == "mergeable"]
+        above = {other for name in mergeable for other in graph.above(name)}
+        inputs = ShardedInputs(graph, sources, [name for name in graph.inputs if name in above])
+        if not any(inputs.rows([name]) > MANY_ROWS for name in inputs.names):
+            return {}
+        placed = place(graph, wanted, by_rank=False, few=inputs.few(GROUPED_ROWS))
+        ran = {name for name in known if placed.places.get(name) != "before"}
+        new = [n for n in placed.combined if n in mergeable and not graph.above(n) & ran]
+        if not new:
+            return {}
+        given = made_before(graph, inputs, placed)
+        work = Work(graph, replace(placed, combined=tuple(new)), given=given)
+        shards = inputs.by_rows(GROUPED_ROWS, placed.before)
+        return work.results(*run_in_turn(work, shards, at_once=1))
+
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
         """Run `plans` in one pass over what they share.
 
         Raises:
             EngineError: Polars cannot run them.
         """
-        try:
+        with _failures():
             return list(map(in_even_chunks, pl.collect_all(plans, engine="streaming")))
-        except pl.exceptions.PolarsError as error:
-            raise EngineError(f"the cpu engine failed: {' '.join(str(error).split())}") from error
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn what Polars raises into one line."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        raise EngineError(f"the cpu engine failed: {' '.join(str(error).split())}") from error

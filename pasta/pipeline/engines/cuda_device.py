@@ -19,57 +19,40 @@ from pasta.pipeline.engines import column_order, integer_groups, list_filters
 from pasta.pipeline.engines.device_arrays import array_of
 from pasta.pipeline.engines.device_memory import DeviceMemory, of_worker
 
-_NEVER = 1 << 50
-"""Bytes that no device holds: partitions move to the host once more are in use."""
-
 
 class CudaDevice(Device):
     """The first visible GPU; close it once nothing refers to its rows any more.
 
     Args:
-        streaming: plans that read files are split into partitions.
         memory: what it may take; by default most of what is free now.
 
     Attributes:
         xp: cupy.
     """
 
-    def __init__(self, *, streaming: bool, memory: DeviceMemory | None = None) -> None:
+    def __init__(self, memory: DeviceMemory | None = None) -> None:
         import cupy
         import rmm.mr
         from rmm.allocators.cupy import rmm_cupy_allocator
 
         mend_libraries()
         self.xp = cupy
-        self._streaming = None
-        self._not_streamed: dict[str, None] = {}
         self._before = rmm.mr.get_current_device_resource()
         self._allocator = cupy.cuda.get_allocator()
         self._memory = memory or DeviceMemory()
         try:
-            if streaming:
-                self._streaming = _streaming_engine(self._memory.limit)
-            else:
-                rmm.mr.set_current_device_resource(self._memory.resource)
+            rmm.mr.set_current_device_resource(self._memory.resource)
             cupy.cuda.set_allocator(rmm_cupy_allocator)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Put the allocators back and shut the streaming engine down."""
+        """Put the allocators back."""
         import rmm.mr
 
         self.xp.cuda.set_allocator(self._allocator)
-        if self._streaming is not None:
-            self._streaming.shutdown()
         rmm.mr.set_current_device_resource(self._before)
-
-    def take_notes(self) -> Sequence[str]:
-        """Return why plans that were to be streamed ran in memory since this was last asked."""
-        notes = [f"engine gpu: a plan was not streamed: {why}" for why in self._not_streamed]
-        self._not_streamed.clear()
-        return notes
 
     def memory(self) -> int:
         """Return how many bytes a run may hold at once."""
@@ -80,40 +63,14 @@ class CudaDevice(Device):
         return self._memory.shortage()
 
     def evaluate(self, plan: pl.LazyFrame) -> Any:
-        """Run `plan`; its rows stay on the device.
-
-        Where this device was opened for streaming, plans that read files are streamed. What starts
-        from rows that are held is run at once: it fits, and is often short. So is a plan with a window,
-        which takes longer in parts and ends the process where memory does not suffice, and one that
-        cudf-polars takes but fails to stream.
-        """
-        from cudf_polars.dsl.ir import IRExecutionContext, Scan
-        from cudf_polars.dsl.traversal import traversal
+        """Run `plan`; its rows stay on the device."""
+        from cudf_polars.dsl.ir import IRExecutionContext
 
         translated = _translated(plan)
-        if self._streaming is not None and any(
-            isinstance(n, Scan) for n in traversal([translated])
-        ):
-            if has_window(plan):
-                self._not_streamed["it has a window"] = None
-            else:
-                translated = self._streamed(self._streaming, plan) or translated
         with rows_counted():
             frame = translated.evaluate(cache={}, timer=None, context=IRExecutionContext())
             frame.stream.synchronize()
         return frame
-
-    def _streamed(self, engine: Any, plan: pl.LazyFrame) -> Any:
-        """Stream `plan` and return a translated plan that reads its rows; `None`: it failed.
-
-        Its ways to fail are many (a KeyError in a window, an AssertionError for a scan without
-        partitions), and memory is one: what is then run in memory fails for itself if it must.
-        """
-        try:
-            return _translated(engine.execute(plan).lazy())
-        except Exception as error:  # noqa: BLE001 (whatever its threads raise, in groups)
-            self._not_streamed[first_line(error)] = None
-            return None
 
     def frame(self, columns: Mapping[str, Any]) -> Any:
         """Return cupy arrays as columns without a copy; `pl.Series` are copied to the device."""
@@ -199,7 +156,7 @@ class CudaDevice(Device):
 @contextmanager
 def worker_device() -> Iterator[Device]:
     """Give the GPU of this worker of a cluster, with the memory that all that the worker runs shares."""
-    device = CudaDevice(streaming=False, memory=of_worker())
+    device = CudaDevice(of_worker())
     try:
         yield device
     finally:
@@ -222,23 +179,11 @@ def rows_counted() -> Generator[None]:
         raise TooManyRowsError(problem) from error
 
 
-def has_window(plan: pl.LazyFrame) -> bool:
-    """Tell whether a plan has a window, such as `lag(ts) over (partition by rank order by ts)`."""
-    return ".over(" in plan.explain(optimized=False)
-
-
 def mend_libraries() -> None:
     """Mend in this process what cudf-polars fails on, and what libcudf does slowly."""
     column_order.mend()
     integer_groups.mend()
     list_filters.mend()
-
-
-def first_line(error: Exception) -> str:
-    """Return the type and the first line of what cudf-polars raised; of a group, those of its first error."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
 def _translated(plan: pl.LazyFrame) -> Any:
@@ -262,28 +207,3 @@ def _translated(plan: pl.LazyFrame) -> Any:
 def _numpy_type(kind: pl.DataType) -> Any:
     """Return the numpy type of the values of a column of numbers or truth values."""
     return pl.Series(dtype=kind).to_numpy().dtype
-
-
-def _streaming_engine(limit: int) -> Any:
-    """Return an engine that splits plans into partitions; none is moved to the host.
-
-    A window over 10^9 rows, of which 81 GB moved to the host and back, came out wrong, and differently each
-    time: docs/performance.md, Engines. What does not fit is an error.
-    """
-    from cudf_polars.engine.hardware_binding import HardwareBindingPolicy
-    from cudf_polars.engine.options import StreamingOptions
-    from cudf_polars.engine.spmd import SPMDEngine
-    from cudf_polars.utils.config import MemoryResourceConfig
-
-    from pasta.pipeline.engines import device_memory
-
-    options = StreamingOptions(
-        raise_on_fail=True,
-        fallback_mode="silent",
-        spill_device_limit=str(_NEVER),
-        hardware_binding=HardwareBindingPolicy(enabled=False),
-        memory_resource_config=MemoryResourceConfig(
-            qualname=f"{device_memory.__name__}.bounded", options={"limit": limit}
-        ),
-    )
-    return SPMDEngine.from_options(options)

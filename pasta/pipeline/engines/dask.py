@@ -23,7 +23,7 @@ from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask_groups import GroupRun
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.group_tasks import GroupWork
-from pasta.pipeline.engines.shard_tasks import Work
+from pasta.pipeline.engines.shard_tasks import Work, made_before
 from pasta.pipeline.engines.slice_tasks import SliceWork
 from pasta.pipeline.engines.timings import Timings
 from pasta.pipeline.graph import Graph
@@ -31,7 +31,7 @@ from pasta.pipeline.grouping import find_grouping
 from pasta.pipeline.placement import Placement, place
 from pasta.pipeline.run import Source, collect_wanted, input_tables
 from pasta.pipeline.shards import Shard, ShardedInputs
-from pasta.pipeline.slicing import Slicing, cut_slices, find_slicing
+from pasta.pipeline.slicing import cut_slices, find_slicing
 
 SHARD_ROWS = 1 << 20
 """Rows of a shard: enough that a task's overhead does not count, few enough for any worker."""
@@ -50,6 +50,10 @@ _TICK = "500ms"
 
 _SECONDS = 30
 """How long to wait for a scheduler, and for its first worker."""
+
+
+_Ran = tuple[dict[str, pl.LazyFrame], set[str]]
+"""Rows of the nodes that ran, and the keys of the tasks that ran them."""
 
 
 class DaskEngine(Engine):
@@ -108,29 +112,57 @@ class DaskEngine(Engine):
         """Run the sharded part of a graph on the workers, and the rest in the caller."""
         tables = input_tables(config, graph, sources)
         timings = Timings(self.client, self._timings, config.name) if self._timings else None
-        placement, shards = self._cut(graph, sources, wanted)
-        slicing, slices = self._slices(graph, sources, wanted, placement)
-        if not placement.targets and slicing is None:
+        topic = timings.topic if timings else None
+        inputs = self._inputs(graph, sources, wanted)
+        ran = self._run_slices(graph, sources, wanted, inputs, topic)
+        ran = ran or self._run_shards(graph, wanted, inputs, topic)
+        if ran is None:
             rest = "; no timings are written" if timings else ""
             self.notes.append(f"dask: no stage works on shards; all ran in the caller{rest}")
             return None
-        topic = timings.topic if timings else None
-        if slicing is not None:
-            shard_run = ShardRun(self.client, SliceWork(graph, slicing), topic)
-            tables |= shard_run.run(slices)
-            self._say(graph, placement, len(slices), "of time", slicing.nodes)
-        else:
-            shard_run = self._shard_run(Work(graph, placement), wanted, topic)
-            tables |= shard_run.run(shards)
-            unit = "of whole ranks" if placement.by_rank else "of rows"
-            cuts = f" and {shard_run.cuts} cuts of their states" if shard_run.cuts > 1 else ""
-            self._say(graph, placement, len(shards), unit + cuts)
+        found, keys = ran
         if timings:
-            timings.take_tasks(shard_run.keys)
-        _, results = collect_wanted(graph, tables, wanted, self.collect)
+            timings.take_tasks(keys)
+        _, results = collect_wanted(graph, tables | found, wanted, self.collect)
         if timings:
             timings.write()
         return results
+
+    def _run_slices(
+        self,
+        graph: Graph,
+        sources: Sequence[Source],
+        wanted: Sequence[str],
+        inputs: ShardedInputs,
+        topic: str | None,
+    ) -> _Ran | None:
+        """Run slices of time where a rank is larger than a shard and other shards do no more."""
+        placement = place(graph, wanted, by_rank=inputs.ranks > 1)
+        slicing = find_slicing(graph, wanted)
+        if slicing is None or not placement.sharded <= slicing.nodes:
+            return None
+        slices = cut_slices(graph, sources, slicing, self._shard_rows)
+        if not any(part.times for part in slices):
+            return None
+        shard_run = ShardRun(self.client, SliceWork(graph, slicing), topic)
+        found = shard_run.run(slices)
+        self._say(graph, placement, len(slices), "of time", slicing.nodes)
+        return found, shard_run.keys
+
+    def _run_shards(
+        self, graph: Graph, wanted: Sequence[str], inputs: ShardedInputs, topic: str | None
+    ) -> _Ran | None:
+        """Run what works on shards of whole ranks, or of rows."""
+        placement, shards = self._cut(graph, inputs, wanted)
+        if not placement.targets:
+            return None
+        work = Work(graph, placement, given=made_before(graph, inputs, placement))
+        shard_run = self._shard_run(work, wanted, topic)
+        found = shard_run.run(shards)
+        unit = "of whole ranks" if placement.by_rank else "of rows"
+        cuts = f" and {shard_run.cuts} cuts of their states" if shard_run.cuts > 1 else ""
+        self._say(graph, placement, len(shards), unit + cuts)
+        return found, shard_run.keys
 
     def _shard_run(self, work: Work, wanted: Sequence[str], topic: str | None) -> ShardRun:
         """Return a run of shards, and of cuts of what they leave where their states can be cut."""
@@ -139,40 +171,29 @@ class DaskEngine(Engine):
             return ShardRun(self.client, work, topic)
         return GroupRun(self.client, GroupWork(work, grouping), topic)
 
+    @staticmethod
+    def _inputs(graph: Graph, sources: Sequence[Source], wanted: Sequence[str]) -> ShardedInputs:
+        """Return the inputs that a stage reads which is needed."""
+        above = {name for node in wanted if node in graph.nodes for name in graph.above(node)}
+        return ShardedInputs(graph, sources, [name for name in graph.inputs if name in above])
+
     def _cut(
-        self, graph: Graph, sources: Sequence[Source], wanted: Sequence[str]
+        self, graph: Graph, inputs: ShardedInputs, wanted: Sequence[str]
     ) -> tuple[Placement, list[Shard]]:
         """Decide what runs on shards, and cut them: by rank where there are several."""
-        names = [name for name in graph.inputs if self._is_read(graph, name, wanted)]
-        inputs = ShardedInputs(graph, sources, names)
-        placement = place(graph, wanted, by_rank=inputs.ranks > 1)
+        by_rank = inputs.ranks > 1
+        few = set() if by_rank else inputs.few(self._shard_rows)
+        placement = place(graph, wanted, by_rank=by_rank, few=few)
         if placement.by_rank:
             return placement, inputs.by_rank(self._shard_rows)
-        return placement, inputs.by_rows(self._streamed_rows(inputs.rows(names)))
+        rows = self._streamed_rows(inputs.rows(inputs.names - placement.before))
+        return placement, inputs.by_rows(rows, placement.before)
 
     def _streamed_rows(self, rows: int) -> int:
         """Return how many of `rows` a shard has that streams: few tasks, but enough for all."""
         threads: int = sum(self.client.nthreads().values())
         fair = rows // max(threads * _SHARDS_OF_A_THREAD, 1)
         return min(max(fair, self._shard_rows), _STREAMED * self._shard_rows)
-
-    def _slices(
-        self,
-        graph: Graph,
-        sources: Sequence[Source],
-        wanted: Sequence[str],
-        placement: Placement,
-    ) -> tuple[Slicing | None, list[Shard]]:
-        """Cut slices of time where a rank is larger than a shard and other shards do no more."""
-        slicing = find_slicing(graph, wanted)
-        if slicing is None or not placement.sharded <= slicing.nodes:
-            return None, []
-        slices = cut_slices(graph, sources, slicing, self._shard_rows)
-        return (slicing, slices) if any(part.times for part in slices) else (None, [])
-
-    @staticmethod
-    def _is_read(graph: Graph, name: str, wanted: Sequence[str]) -> bool:
-        return any(name in graph.above(node) for node in wanted if node in graph.nodes)
 
     def _say(
         self,
@@ -192,6 +213,8 @@ class DaskEngine(Engine):
             and graph.nodes[name].kind != "row-wise"
         )
         rest = f"; the caller ran {', '.join(forced)}, which need all rows" if forced else ""
+        if placement.given:
+            rest += f"; it made {', '.join(placement.given)} before, which every shard reads"
         self.notes.append(
             f"dask: {shards} shard{'s' * (shards != 1)} {unit} on {workers}"
             f" worker{'s' * (workers != 1)}{rest}"

@@ -18,11 +18,11 @@ from pasta.pipeline.config import ToolConfig
 from pasta.pipeline.device_rows import DeviceRows, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.engines.cuda_device import first_line, mend_libraries, worker_device
+from pasta.pipeline.engines.cuda_device import mend_libraries, worker_device
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.device_graph import run_code
 from pasta.pipeline.engines.device_memory import forget_worker
-from pasta.pipeline.engines.device_shards import cut_for_devices
+from pasta.pipeline.engines.device_shards import LeavesTooMuchError, cuts_for_devices
 from pasta.pipeline.engines.gpu import (
     IN_MEMORY_SHARE,
     input_bytes,
@@ -130,18 +130,19 @@ class DaskCudaEngine(Engine):
                 self._memory = min(self._client.run(_memory_of_worker).values())
             size, most = input_bytes(graph, sources), self._memory * IN_MEMORY_SHARE
             count, part = _SHARDS_OF_A_GPU * self._engine.nranks, most / max(size, 1)
-            cut = cut_for_devices(graph, sources, wanted, declined, count=count, part=part)
-            if cut is None:
-                return None
-            shards = ShardRun(self._client, cut.work(graph, sources, worker_device))
-            try:
-                ran = shards.run(cut.shards)
-            except MemoryError as error:
-                shards.stop()
-                self.notes.append(f"dask: run again on all GPUs together: {_one_line(error)}")
-                return None
-        self.notes.append(f"dask: {self._gpus()}, {cut.text}")
-        return ran
+            for cut in cuts_for_devices(graph, sources, wanted, declined, count=count, part=part):
+                shards = ShardRun(self._client, cut.work(graph, sources, worker_device))
+                try:
+                    ran = shards.run(cut.shards)
+                except MemoryError as error:
+                    shards.stop()
+                    self.notes.append(f"dask: not run in {cut}: {_one_line(error)}")
+                    if isinstance(error, LeavesTooMuchError):
+                        return None
+                else:
+                    self.notes.append(f"dask: {self._gpus()}, {cut}{cut.rest}")
+                    return ran
+        return None
 
     def _check_workers(self) -> None:
         """Check that the workers are there that the engine of plans began with; it knows no others.
@@ -221,9 +222,9 @@ class _Cluster:
             return plan.collect(engine=self._engine)
         except (MemoryError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001 (a KeyError in a window, in groups; see CudaDevice)
+        except Exception as error:  # noqa: BLE001 (a KeyError in a window, an AssertionError, in groups)
             found: pl.DataFrame = self.client.submit(_at_once, plan, pure=False).result()
-            self._not_streamed[first_line(error)] = None
+            self._not_streamed[_first_line(error)] = None
             return found
 
     def take_notes(self) -> list[str]:
@@ -250,7 +251,7 @@ class _ClusterGraph(GraphRun):
 
     def run_arrays(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Run array code on the GPU of one worker."""
-        rows = {name: self.download(plans[name]) for name in node.sources}
+        rows = {name: self.download(node.narrowed(plans[name])) for name in node.sources}
         submitted = self._cluster.client.submit(_on_worker, node, rows, pure=False)
         result: pl.DataFrame = submitted.result()
         self.notes.append(
@@ -312,6 +313,13 @@ def _failures() -> Iterator[None]:
         ) from error
     except (RuntimeError, OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise EngineError(f"the dask engine failed: {_one_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the type and the first line of what cudf-polars raised; of a group, those of its first error."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
 def _one_line(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -32,7 +33,8 @@ class GroupRun(ShardRun):
 
     def __init__(self, client: Any, groups: GroupWork, topic: str | None = None) -> None:
         super().__init__(client, groups.work, topic)
-        self._groups, self._groups_bytes = groups, packed(groups)
+        light = replace(groups, work=replace(groups.work, given={}))
+        self._groups, self._groups_bytes = groups, packed(light)
 
     def results(self) -> dict[str, pl.LazyFrame]:
         """Return plans that read the rows of the nodes that ran, from what all cuts left."""

@@ -27,6 +27,9 @@ from pasta.pipeline.shards import Shard
 _SHARDS_EACH = 2
 """Shards in flight for each thread of the workers: one runs, one waits."""
 
+_MANY_BYTES = 1 << 20
+"""Of a run's work, from which on it does not travel with each task."""
+
 _PATIENCE = 5.0
 """Seconds without a result after which the scheduler is looked for."""
 
@@ -58,7 +61,7 @@ class ShardRun:
         self.work, self.cuts = work, 1
         self._client = client
         self._topic = topic
-        self._bytes = packed(work)
+        self._bytes: Any = b""
         self._leaves = (work.leaves_rows, bool(work.combined))
         self._rows: dict[int, Frames] = {}
         self._waiting: dict[Any, tuple[int, str | None]] = {}
@@ -81,6 +84,7 @@ class ShardRun:
 
         try:
             with self._client.as_current():
+                self._bytes = self._sent(packed(self.work))
                 blocks = ShardBlocks(len(shards))
                 while blocks:
                     worker = self._worker_with_room()
@@ -91,6 +95,12 @@ class ShardRun:
                 return self.results()
         except (CancelledError, CommClosedError) as error:
             raise self._lost() from error
+
+    def _sent(self, work: bytes) -> Any:
+        """Return what tasks take as their work; where it is large, what one task makes of it for all others."""
+        if len(work) < _MANY_BYTES:
+            return work
+        return self._client.submit(bytes, work, pure=False, priority=3)
 
     def stop(self) -> None:
         """Give up the shards that have not begun after one failed, and wait for those that run."""

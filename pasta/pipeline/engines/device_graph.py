@@ -35,7 +35,7 @@ class DeviceGraph(GraphRun):
 
     def run_arrays(self, node: Node, plans: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
         """Run array code on the device; what feeds it is run when the code first asks for it."""
-        rows = {name: DeviceRows(self._device, plans[name]) for name in node.sources}
+        rows = {name: DeviceRows(self._device, node.narrowed(plans[name])) for name in node.sources}
         return run_code(node, rows).lazy()
 
 

@@ -7,10 +7,10 @@ together on processors, which run the rest of the graph: so it has to be little.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,7 @@ import polars as pl
 from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.device_graph import DeviceGraph
 from pasta.pipeline.engines.gpu_check import declined_stages
-from pasta.pipeline.engines.shard_tasks import Frames, Work
+from pasta.pipeline.engines.shard_tasks import Frames, Work, made_before
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.placement import Placement, place
 from pasta.pipeline.run import Source, only_trace
@@ -30,8 +30,14 @@ LEAST_ROWS = 1 << 24
 MOST_ROWS = (1 << 31) - 1
 """Rows of a table that libcudf takes."""
 
-MOST_LEFT_ROWS = 1 << 24
+MOST_LEFT_ROWS = 1 << 26
 """Rows that a node may leave on all shards, each its even part: processors work on from there."""
+
+MOST_GIVEN_ROWS = 1 << 24
+"""Rows of an input that each shard of others may read whole."""
+
+_ATTEMPTS = 4
+"""Ways to cut that are tried, each in shards of half as many rows as the one before."""
 
 
 class LeavesTooMuchError(TooManyRowsError):
@@ -45,12 +51,20 @@ class DeviceShards:
     Attributes:
         placement: where its nodes run.
         shards: its rows; each is held by a device at once.
-        text: how many shards there are, of what, and what does not run on them.
+        given: runs on processors, once, what every shard reads whole.
+        rest: what does not run on them, in words.
     """
 
     placement: Placement
     shards: Sequence[Shard]
-    text: str
+    given: Callable[[], Frames]
+    rest: str
+
+    def __str__(self) -> str:
+        """Say how many shards there are, and of what."""
+        count = len(self.shards)
+        unit = "of whole ranks" if self.placement.by_rank else "of rows"
+        return f"{count} shard{'s' * (count != 1)} {unit}"
 
     def work(
         self,
@@ -60,7 +74,8 @@ class DeviceShards:
     ) -> DeviceWork:
         """Return what is to be done with each shard of the graph, on the device that `opened` gives."""
         most_left = MOST_LEFT_ROWS // len(self.shards)
-        return DeviceWork(graph, self.placement, only_trace(sources), most_left, opened)
+        trace = only_trace(sources)
+        return DeviceWork(graph, self.placement, trace, most_left, opened, given=self.given())
 
 
 @dataclass(frozen=True)
@@ -121,7 +136,7 @@ class _ShardGraph(DeviceGraph):
         return self._device.download(frame)
 
 
-def cut_for_devices(
+def cuts_for_devices(
     graph: Graph,
     sources: Sequence[Source],
     wanted: Sequence[str],
@@ -129,39 +144,71 @@ def cut_for_devices(
     *,
     count: int,
     part: float,
-) -> DeviceShards | None:
-    """Cut a graph's rows so that each shard fits into a device; `None`: it has to run in another way.
+) -> Iterator[DeviceShards]:
+    """Yield ways to cut a graph's rows so that each shard fits into a device, smaller and smaller ones.
+
+    There is none where the graph has to run in another way.
 
     Args:
         graph: the graph.
         sources: the traces that it reads.
         wanted: nodes whose rows are asked for.
         declined: nodes that a device declines, and why.
-        count: shards to aim at; ranks are not cut, and few rows are not worth as many.
-        part: of all rows that fit into one device.
+        count: shards to aim at; few rows are not worth as many.
+        part: of all rows that fit into one device, as far as can be told.
     """
     read = [name for name in graph.inputs if any(name in graph.above(node) for node in wanted)]
     inputs = ShardedInputs(graph, sources, read)
-    placement = place(graph, wanted, by_rank=inputs.ranks > 1)
-    if not _is_apt(graph, wanted, placement, declined):
-        return None
     rows = inputs.rows(read)
     most = min(int(rows * part), MOST_ROWS)
-    size = max(min(max(-(-rows // count), LEAST_ROWS), most), 1)
-    shards = inputs.by_rank(size) if placement.by_rank else inputs.by_rows(size)
-    if not shards or any(shard.rows > most for shard in shards):
-        return None
-    unit = "of whole ranks" if placement.by_rank else "of rows"
-    text = f"{len(shards)} shard{'s' * (len(shards) != 1)} {unit}{_rest(placement, declined)}"
-    return DeviceShards(placement, shards, text)
+    size = min(max(-(-rows // count), LEAST_ROWS), most)
+    ways = [
+        (placement, cache(partial(made_before, graph, inputs, placement)))
+        for placement in _placements(graph, wanted, inputs)
+        if _is_apt(graph, wanted, placement, declined)
+    ]
+    for _ in range(_ATTEMPTS):
+        cuts = (
+            DeviceShards(placement, shards, given, _rest(placement, declined))
+            for placement, given in ways
+            if (shards := _shards(inputs, placement, size, most))
+        )
+        cut = next(cuts, None)
+        if cut is None:
+            return
+        yield cut
+        most = max(shard.rows for shard in cut.shards) // 2
+        size = min(size, most)
+
+
+def _shards(
+    inputs: ShardedInputs, placement: Placement, size: int, most: int
+) -> Sequence[Shard] | None:
+    """Cut into shards of about `size` rows; `None`: one has more than `most`, with those that all read whole."""
+    if placement.by_rank:
+        shards = inputs.by_rank(max(size, 1))
+    else:
+        most -= inputs.rows(placement.before & inputs.names)
+        shards = inputs.by_rows(max(min(size, most), 1), placement.before)
+    return shards if all(shard.rows <= most for shard in shards) else None
+
+
+def _placements(graph: Graph, wanted: Sequence[str], inputs: ShardedInputs) -> Iterator[Placement]:
+    """Yield where nodes could run: on whole ranks, and on rows that are looked up in few others."""
+    if inputs.ranks > 1:
+        yield place(graph, wanted, by_rank=True)
+    yield place(graph, wanted, by_rank=False, few=inputs.few(MOST_GIVEN_ROWS))
 
 
 def _rest(placement: Placement, declined: Mapping[str, str]) -> str:
-    """Say what processors run, on what shards leave."""
+    """Say what processors run, on what shards leave and before them."""
     count = len(placement.obstacles)
     ran = f"; processors ran the {count} stage{'s' * (count != 1)} after them" if count else ""
-    named = [f"'{name}' ({declined[name]})" for name in placement.obstacles if name in declined]
-    return ran + (f", of which the GPU declines {', '.join(named)}" if named else "")
+    if placement.given:
+        ran += f"; processors made {', '.join(placement.given)} before, which every shard reads"
+    others = [*placement.obstacles, *sorted(placement.before)]
+    named = [f"'{name}' ({declined[name]})" for name in others if name in declined]
+    return ran + (f"; of all these the GPU declines {', '.join(named)}" if named else "")
 
 
 def _is_apt(
@@ -172,7 +219,7 @@ def _is_apt(
     for name in graph.needed(wanted):
         if placement.places[name] == "caller":
             reading.update(graph.nodes[name].sources)
-        elif name in declined:
+        elif placement.places[name] != "before" and name in declined:
             return False
     if any(placement.places[name] == "rows" for name in reading):
         return False

@@ -7,6 +7,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +18,11 @@ from pasta.pipeline.device_rows import Device, TooManyRowsError
 from pasta.pipeline.engines.base import Engine, EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.device_graph import DeviceGraph
-from pasta.pipeline.engines.device_shards import cut_for_devices
+from pasta.pipeline.engines.device_shards import (
+    DeviceShards,
+    LeavesTooMuchError,
+    cuts_for_devices,
+)
 from pasta.pipeline.engines.gpu_check import declined_stages, refusal
 from pasta.pipeline.engines.local_run import run_in_turn
 from pasta.pipeline.graph import Graph
@@ -31,7 +36,7 @@ from pasta.pipeline.run import (
 )
 
 IN_MEMORY_SHARE = 1 / 16
-"""Parquet up to this part of the memory that a run may hold is run at once; more in shards, or streamed.
+"""Parquet up to this part of the memory that a run may hold is run at once; more in shards, if it can be.
 
 docs/performance.md has the measurements that this follows.
 """
@@ -44,6 +49,8 @@ READING_THREADS = 16
 
 READING_BYTES = 16 << 20
 """Bytes of a file that such a thread brings at a time; 4 MiB unless told."""
+
+_INSTEAD = "use --engine cpu or dask, or fewer traces"
 
 _DRIVER = Path("/dev/nvidiactl")
 _PACKAGES = ("cudf_polars", "cupy", "rmm")
@@ -94,20 +101,38 @@ class _TooMuchError(EngineError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"{reason}; use --engine cpu or dask, or fewer traces")
+        super().__init__(f"{reason}; {_INSTEAD}")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is to be run.
+
+    Attributes:
+        tables: a plan for each input.
+        declined: nodes that the GPU declines, and why.
+        size: bytes of Parquet that the inputs read.
+    """
+
+    graph: Graph
+    sources: Sequence[Source]
+    wanted: Sequence[str]
+    tables: dict[str, pl.LazyFrame]
+    declined: Mapping[str, str]
+    size: int
 
 
 class GpuEngine(Engine):
     """Runs graphs on the first visible GPU; what it declines runs on the CPU only where allowed.
 
     A graph's rows stay on the device from the scan to the report. Memory is bounded: a run that needs
-    more is cut into shards, or streamed, and if that fails too, with the size that it needed.
+    more is cut into shards, and one that cannot be fails with the size that it needed.
     """
 
     name = "gpu"
 
     def __init__(
-        self, options: EngineOptions, open_device: Callable[[bool], Device] | None = None
+        self, options: EngineOptions, open_device: Callable[[], Device] | None = None
     ) -> None:
         """Take the options, and what opens a device where it is not the GPU.
 
@@ -120,7 +145,7 @@ class GpuEngine(Engine):
             raise EngineError(f"the gpu engine cannot run: {reason}; use --engine cpu")
         self._options = options
         self._open_device = open_device or _open_gpu
-        self._devices: dict[bool, Device] = {}
+        self._open: Device | None = None
         self._bytes: int | None = None
 
     def collect(self, plans: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
@@ -129,7 +154,7 @@ class GpuEngine(Engine):
         Raises:
             EngineError: the GPU cannot be used, or failed.
         """
-        with self._device(streaming=False) as device:
+        with self._device() as device:
             return [device.download(device.evaluate(plan)) for plan in plans]
 
     def run(
@@ -149,48 +174,62 @@ class GpuEngine(Engine):
         if problem is not None:
             raise EngineError(problem)
         tables, size = input_tables(config, graph, sources), input_bytes(graph, sources)
-
-        def run(device: Device, how: str) -> dict[str, pl.DataFrame]:
-            self._say(size, how)
-            running = DeviceGraph(graph, device, declined)
-            found = running.run(tables, wanted, only_trace(sources))
-            self.notes += [*device.take_notes(), *running.notes]
-            return found
-
-        if size <= self._memory() * IN_MEMORY_SHARE:
+        request = _Request(graph, sources, wanted, tables, declined, size)
+        ways = [self._run_in_memory, self._run_in_shards]
+        if size > self._memory() * IN_MEMORY_SHARE:
+            ways.reverse()
+        reasons = []
+        for way in ways:
             try:
-                with self._device(streaming=False) as device:
-                    return run(device, "in memory")
+                found = way(request)
             except _TooMuchError as error:
-                self.notes.append(f"engine gpu: run again in parts: {error.reason}")
-        ran = self._run_shards(graph, sources, wanted, declined, size)
-        if ran is not None:
-            return collect_wanted(graph, tables | ran, wanted, CpuEngine().collect)[1]
-        with self._device(streaming=True) as device:
-            return run(device, "streamed")
+                reasons.append(error.reason)
+                self.notes.append(f"engine gpu: {error.reason}")
+            else:
+                if found is not None:
+                    return found
+        raise EngineError(f"{'; '.join(reasons)}; {_INSTEAD}")
 
-    def _run_shards(
-        self,
-        graph: Graph,
-        sources: Sequence[Source],
-        wanted: Sequence[str],
-        declined: Mapping[str, str],
-        size: int,
-    ) -> dict[str, pl.LazyFrame] | None:
-        """Run what leaves little on shards that fit, one after the other; `None`: plans have to be streamed."""
-        part = self._memory() * IN_MEMORY_SHARE / max(size, 1)
-        cut = cut_for_devices(graph, sources, wanted, declined, count=_SHARDS, part=part)
-        if cut is None:
-            return None
-        try:
-            with self._device(streaming=False) as device:
-                work = cut.work(graph, sources, lambda: nullcontext(device))
-                ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
-        except _TooMuchError as error:
-            self.notes.append(f"engine gpu: not run in shards: {error.reason}")
-            return None
-        self._say(size, cut.text)
-        return ran
+    def _run_in_memory(self, request: _Request) -> dict[str, pl.DataFrame]:
+        """Run all rows at once."""
+        with self._device() as device:
+            running = DeviceGraph(request.graph, device, request.declined)
+            found = running.run(request.tables, request.wanted, only_trace(request.sources))
+        self._say(request.size, "in memory")
+        self.notes += running.notes
+        return found
+
+    def _run_in_shards(self, request: _Request) -> dict[str, pl.DataFrame] | None:
+        """Run what leaves little on shards that fit, one after the other; `None`: it cannot be cut.
+
+        Raises:
+            _TooMuchError: the smallest do not fit, or they leave much.
+        """
+        graph, sources, wanted = request.graph, request.sources, request.wanted
+        part = self._memory() * IN_MEMORY_SHARE / max(request.size, 1)
+        reason = None
+        for cut in cuts_for_devices(
+            graph, sources, wanted, request.declined, count=_SHARDS, part=part
+        ):
+            try:
+                ran = self._left_by(cut, request)
+            except _TooMuchError as error:
+                reason = f"in {cut}: {error.reason}"
+                if isinstance(error.__cause__, LeavesTooMuchError):
+                    break
+            else:
+                self._say(request.size, f"{cut}{cut.rest}")
+                return collect_wanted(graph, request.tables | ran, wanted, CpuEngine().collect)[1]
+        if reason is not None:
+            raise _TooMuchError(reason)
+        return None
+
+    def _left_by(self, cut: DeviceShards, request: _Request) -> dict[str, pl.LazyFrame]:
+        """Run shards one after the other and return what they leave."""
+        cut.given()  # On processors, before the device is opened: what fails there is no failure of it.
+        with self._device() as device:
+            work = cut.work(request.graph, request.sources, lambda: nullcontext(device))
+            return work.results(*run_in_turn(work, cut.shards, at_once=1))
 
     def _say(self, size: int, how: str) -> None:
         self.notes.append(f"engine gpu: {size / 1e6:,.1f} MB of Parquet, {how}")
@@ -198,15 +237,18 @@ class GpuEngine(Engine):
     def _memory(self) -> int:
         """Return how many bytes a run may hold: what was free when the GPU was first used."""
         if self._bytes is None:
-            with self._device(streaming=False) as device:
+            with self._device() as device:
                 self._bytes = device.memory()
         return self._bytes
 
     @contextmanager
-    def _device(self, *, streaming: bool) -> Iterator[Device]:
-        """Give the device, which stays open for the runs to come; its failures become one line."""
+    def _device(self) -> Iterator[Device]:
+        """Give the device, which stays open for the runs to come; its failures become one line.
+
+        After a failure nothing may refer to it: its memory is free again once it is gone.
+        """
         try:
-            device = self._opened(streaming)
+            device = self._opened()
         except (ImportError, *_FAILURES) as error:
             raise EngineError(f"the GPU cannot be used: {_one_line(error)}") from error
         try:
@@ -222,25 +264,25 @@ class GpuEngine(Engine):
                 raise EngineError(f"the gpu engine failed: {_one_line(error)}") from error
             raise
 
-    def _opened(self, streaming: bool) -> Device:  # noqa: FBT001 (as `_open_device`)
-        """Return the device as it was opened for a run like this, or open it."""
-        if streaming not in self._devices:
-            self.close()
+    def _opened(self) -> Device:
+        """Return the device as it was opened for the last run, or open it."""
+        if self._open is None:
             gc.collect()  # A run that failed may hold memory until the cycles of its traceback are found.
-            self._devices[streaming] = self._open_device(streaming)
-        return self._devices[streaming]
+            self._open = self._open_device()
+        return self._open
 
     def close(self) -> None:
         """Close the device; a run opens it again."""
-        while self._devices:
-            self._devices.popitem()[1].close()
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
 
-def _open_gpu(streaming: bool) -> Device:  # noqa: FBT001 (the only argument of a factory)
+def _open_gpu() -> Device:
     read_with_all_processors()
     from pasta.pipeline.engines.cuda_device import CudaDevice
 
-    return CudaDevice(streaming=streaming)
+    return CudaDevice()
 
 
 def _one_line(error: BaseException) -> str:

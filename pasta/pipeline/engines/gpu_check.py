@@ -103,7 +103,7 @@ def _declined_by(node: Node, schemas: Mapping[str, pl.Schema]) -> list[str]:
         return declined(_plan(node, schemas, pl.LazyFrame))
     device = Rehearsal(declined)
     frames = [
-        None if s is None else DeviceRows(device, pl.LazyFrame(schema=schemas[s]))
+        None if s is None else DeviceRows(device, node.narrowed(pl.LazyFrame(schema=schemas[s])))
         for s in node.positional
     ]
     result = code(*frames, **node.arguments)

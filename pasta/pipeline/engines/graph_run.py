@@ -50,20 +50,23 @@ class GraphRun(ABC):
         """Return the rows of the `wanted` nodes and inputs.
 
         Args:
-            tables: a plan for each input.
+            tables: a plan for each input, and for each node that has run already.
             wanted: names of nodes or inputs; one whose order is undefined is sorted by all columns.
             trace: name of the trace that all rows are of, if they are of one.
         """
         self.notes = []
-        names = self.graph.needed(wanted)
-        found = None if trace is None else without_trace(self.graph, names)
+        names = self.graph.needed(wanted, tables)
+        found = None if trace is None else without_trace(self.graph, self.graph.needed(wanted))
         if trace is None or found is None:
             self._running, self._trace, self._needing = self.graph, "", frozenset()
             return self._run(tables, names, wanted)
         self._running, self._trace, self._needing = found.graph, trace, found.needing
-        shortened = {name: plan.drop(TRACE_COLUMN) for name, plan in tables.items()}
-        rows = self._run(shortened, names, wanted)
         schemas = self.graph.schemas
+        shortened = {
+            name: plan.drop(TRACE_COLUMN) if TRACE_COLUMN in schemas[name] else plan
+            for name, plan in tables.items()
+        }
+        rows = self._run(shortened, names, wanted)
         return {name: with_trace(frame, schemas[name], trace) for name, frame in rows.items()}
 
     def _run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from pasta.errors import EngineError
 from pasta.pipeline.engines.timings import timed_reading
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.placement import Placement
-from pasta.pipeline.shards import Shard
+from pasta.pipeline.shards import Shard, ShardedInputs
 from pasta.pipeline.stage import Merge
 
 Frames = dict[str, pl.DataFrame]
@@ -96,9 +96,15 @@ class ShardWork(ABC):
 
 @dataclass(frozen=True)
 class Work(ShardWork):
-    """The part of a graph that runs on shards of rows or of whole ranks."""
+    """The part of a graph that runs on shards of rows or of whole ranks.
+
+    Attributes:
+        placement: where its nodes run.
+        given: node or input -> its rows, which every shard reads whole.
+    """
 
     placement: Placement
+    given: Frames = field(default_factory=dict, kw_only=True)
 
     @property
     def combined(self) -> tuple[str, ...]:
@@ -109,6 +115,11 @@ class Work(ShardWork):
     def leaves_rows(self) -> bool:
         """Whether rows of nodes are shipped as they are."""
         return bool(self.placement.shipped)
+
+    def tables(self, shard: Shard, topic: str | None) -> dict[str, pl.LazyFrame]:
+        """Return the rows of each input, and those that every shard reads whole."""
+        whole = {name: frame.lazy() for name, frame in self.given.items()}
+        return super().tables(shard, topic) | whole
 
     def run(self, shard: Shard, place: int, topic: str | None) -> tuple[Frames, Frames]:
         """Return the rows of the shipped nodes and the states of the combined ones."""
@@ -127,11 +138,11 @@ class Work(ShardWork):
     def results(
         self, rows: Mapping[str, Sequence[pl.DataFrame]], states: Frames
     ) -> dict[str, pl.LazyFrame]:
-        """Return the rows of the shipped and of the combined nodes."""
+        """Return the rows of the shipped and of the combined nodes, and those that shards read whole."""
         sources = {name: self.graph.nodes[name].sources[0] for name in self.placement.combined}
         reached = [*self.placement.shipped, *sources.values()]
-        empty = self.graph.unsorted_plan(Shard({}).tables(self.graph), reached, collect)
-        tables = {}
+        empty = self.graph.unsorted_plan(self.tables(Shard({}), None), reached, collect)
+        tables = {name: frame.lazy() for name, frame in self.given.items()}
         for name in self.placement.shipped:
             found = pl.concat(rows[name]).lazy() if name in rows else empty[name]
             tables[name] = self.gathered(name, found)
@@ -156,6 +167,22 @@ class Work(ShardWork):
         if self.placement.places[name] == "rows" or within is None or within.gather is None:
             return rows
         return within.gather(rows, **node.arguments)
+
+
+def made_before(graph: Graph, inputs: ShardedInputs, placement: Placement) -> Frames:
+    """Run what every shard reads whole, in this process.
+
+    Raises:
+        EngineError: Polars cannot run it.
+    """
+    if not placement.given:
+        return {}
+    try:
+        plans = graph.unsorted_plan(inputs.whole().tables(graph), placement.given, collect)
+        return dict(zip(plans, collect(list(plans.values())), strict=True))
+    except pl.exceptions.PolarsError as error:
+        text = " ".join(str(error).split())
+        raise EngineError(f"what all shards look rows up in failed: {text}") from error
 
 
 def packed(work: object) -> bytes:

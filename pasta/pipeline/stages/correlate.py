@@ -15,7 +15,7 @@ from pasta.pipeline.stages.enclose import enclosing_rows
 from pasta.pipeline.stages.locate import locate_rows
 
 
-@stage("correlate", within=WITHIN_PROCESS)
+@stage("correlate", within=WITHIN_PROCESS, looks_up=True)
 def correlate(
     left: pl.DataFrame,
     right: pl.DataFrame,

@@ -23,7 +23,7 @@ def _keys(given: Mapping[str, Any]) -> list[str]:
     ]
 
 
-@stage("join", within=Within(_keys), order="undefined")
+@stage("join", within=Within(_keys), looks_up=True, order="undefined")
 def join(
     left: pl.LazyFrame,
     right: pl.LazyFrame,

@@ -24,7 +24,7 @@ def _keys(given: Mapping[str, Any]) -> Sequence[str]:
     return by if given["by"] is None or "space" in by else ()
 
 
-@stage("locate", within=Within(_keys))
+@stage("locate", within=Within(_keys), looks_up=True)
 def locate(
     accesses: pl.DataFrame,
     lifetimes: pl.DataFrame,

@@ -34,6 +34,43 @@ def trace_of_ranks(folder: Path, ranks: int = 5) -> Trace:
     return Trace.open(folder)
 
 
+def trace_of_one(folder: Path) -> Trace:
+    """Write a trace of one rank that has a device, and accesses of it."""
+    both = trace_of_ranks(folder / "both", 2)
+    rank = RANK_FOLDER.format(0)
+    (folder / "one").mkdir()
+    for name in ("trace.json", rank):
+        (both.path / name).rename(folder / "one" / name)
+    one = Trace.open(folder / "one")
+    write(accesses(one), "access", one.path / rank / "access")
+    return Trace.open(one.path)
+
+
+def accesses(trace: Trace) -> pl.DataFrame:
+    """Return a warp's request to each of some objects, and beyond them, for every kernel."""
+    objects = trace.scan("memory").filter(space="device", event="allocate").select("address").head(40).collect()["address"]  # fmt: skip
+    kernels = trace.scan("kernel").select("rank", "pid", "device", "launch_id").collect()
+    lanes = pl.DataFrame({"lane": range(32)}, schema={"lane": pl.UInt8})
+    rows = kernels.join(lanes, how="cross", maintain_order="left_right").with_row_index("row")
+    row = pl.col("row")
+    return rows.select(
+        "rank",
+        "pid",
+        "device",
+        "launch_id",
+        request=(row // 32 % 7).cast(pl.UInt64),
+        lane=(row % 32).cast(pl.UInt8),
+        pc=(row // 32 % 5 * 16).cast(pl.UInt32),
+        address=pl.lit(objects).gather(row // 96 % len(objects))
+        + (row * 37 % 5000).cast(pl.UInt64),
+        bytes=pl.lit(4, pl.UInt32),
+        op=(row // 32 % 3 % 2).cast(pl.UInt8),
+        space=(row // 32 % 11 // 10).cast(pl.UInt8),
+        warp=(row // 32 % 4).cast(pl.UInt32),
+        block=(row // 32 % 3).cast(pl.UInt64),
+    )
+
+
 def collectives(kernels: pl.DataFrame, rank: int) -> pl.DataFrame:
     """Return a collective for every ninth kernel; rank 2 does not reach the last ones."""
     every = kernels.filter(pl.int_range(pl.len()) % 9 == 4).head(30 if rank == 2 else 50)

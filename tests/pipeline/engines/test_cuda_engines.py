@@ -21,7 +21,7 @@ from pasta.pipeline.device_rows import DeviceRows
 from pasta.pipeline.engines import device_memory, device_shards, gpu, integer_groups
 from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
-from pasta.pipeline.engines.device_shards import cut_for_devices
+from pasta.pipeline.engines.device_shards import cuts_for_devices
 from pasta.pipeline.engines.gpu import GpuEngine
 from pasta.pipeline.engines.gpu_check import declined_stages, device_code
 from pasta.pipeline.engines.local_run import run_in_turn
@@ -35,7 +35,7 @@ from pasta.pipeline.run import (
 from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 from pasta.trace import Trace
 from tests.conftest import write_trace
-from tests.pipeline.engines.ranks import trace_of_ranks
+from tests.pipeline.engines.ranks import trace_of_one, trace_of_ranks
 from tests.tools.memory_run import ACCESSES, TABLES
 from tests.tools.ranks_run import ranks_run
 from tests.tools.steps_run import steps_run
@@ -84,7 +84,7 @@ def ranks(tmp_path_factory):
 def device():
     from pasta.pipeline.engines.cuda_device import CudaDevice
 
-    opened = CudaDevice(streaming=False)
+    opened = CudaDevice()
     yield opened
     opened.close()
 
@@ -103,10 +103,8 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_SHARE, 0], ids=["in_memory", "streamed"])
 @pytest.mark.parametrize("tool", PLANTED)
-def test_what_is_planted_is_found_on_the_gpu(tmp_path, monkeypatch, tool, most_in_memory):
-    monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", most_in_memory)
+def test_what_is_planted_is_found_on_the_gpu(tmp_path, tool):
     trace = write_trace(tmp_path / "t", **PLANTED[tool])
     expected, found = (pasta.run(tool, trace=trace, engine=engine) for engine in ("cpu", "gpu"))
     assert found.findings == expected.findings
@@ -120,13 +118,9 @@ def readable(graph, source):
     return all(given.optional or given.table in tables for given in graph.inputs.values())
 
 
-@pytest.mark.parametrize("most_in_memory", [gpu.IN_MEMORY_SHARE, 0], ids=["in_memory", "streamed"])
 @pytest.mark.parametrize("source", ["gpt_cpu", "memory_run"])
 @pytest.mark.parametrize("tool", list(shipped_tools()))
-def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(
-    sources, monkeypatch, tool, source, most_in_memory
-):
-    monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", most_in_memory)
+def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(sources, tool, source):
     config, graph = api.check(tool)
     if any(given.run for given in graph.inputs.values()):
         pytest.skip("compares runs")
@@ -270,7 +264,20 @@ def test_groups_of_integers_are_those_of_libcudf(device, monkeypatch, case):
 
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_a_shipped_tool_gives_on_shards_what_it_gives_on_the_cpu(ranks, device, monkeypatch, tool):
-    """With groups by the kernel that is otherwise for many rows."""
+    assert_same_on_shards(ranks, device, monkeypatch, tool)
+
+
+@pytest.mark.parametrize(
+    "tool", ["touch_from_access", "reuse", "reuse_pairs", "sector_heatmap", "block_balance"]
+)
+def test_rows_of_one_rank_are_looked_up_in_few_others(tmp_path, device, monkeypatch, tool):
+    monkeypatch.setattr(device_shards, "MOST_GIVEN_ROWS", 10_000)
+    source = Source("one", trace_of_one(tmp_path))
+    assert not assert_same_on_shards(source, device, monkeypatch, tool).by_rank
+
+
+def assert_same_on_shards(ranks, device, monkeypatch, tool):
+    """Compare with the CPU, with groups by the kernel that is otherwise for many rows."""
     monkeypatch.setattr(device_shards, "LEAST_ROWS", 1)
     monkeypatch.setattr(integer_groups, "LEAST_ROWS", 1)
     config, graph = api.check(tool)
@@ -278,17 +285,42 @@ def test_a_shipped_tool_gives_on_shards_what_it_gives_on_the_cpu(ranks, device, 
         pytest.skip("compares runs, or lacks a table")
     wanted = wanted_nodes(config, outputs=True)
     declined = declined_stages(graph, graph.nodes)
-    cut = cut_for_devices(graph, [ranks], wanted, declined, count=16, part=1)
+    cut = next(cuts_for_devices(graph, [ranks], wanted, declined, count=16, part=1), None)
     if cut is None:
         pytest.skip("needs rows that no shard leaves, or has a state that a GPU declines")
+    tables = input_tables(config, graph, [ranks])
     work = cut.work(graph, [ranks], lambda: nullcontext(device))
-    ran = work.results(*run_in_turn(work, cut.shards, at_once=1))
-    tables = input_tables(config, graph, [ranks]) | ran
+    tables |= work.results(*run_in_turn(work, cut.shards, at_once=1))
     with CpuEngine() as cpu:
         found = collect_wanted(graph, tables, wanted, cpu.collect)[1]
         expected = run_graph(config, graph, [ranks], cpu, outputs=True)
     for name, rows in expected.items():
         assert_frame_equal(found[name], rows, rel_tol=1e-9)
+    return cut.placement
+
+
+def test_shards_have_the_memory_that_a_run_at_once_had(ranks, monkeypatch):
+    from pasta.pipeline.engines.cuda_device import CudaDevice
+
+    monkeypatch.setattr(device_shards, "LEAST_ROWS", 1)
+    evaluate, limits = CudaDevice.evaluate, []
+
+    def fail_first(self, plan):
+        if len(limits) > 1:
+            return evaluate(self, plan)
+        self.xp.zeros(8 << 30, self.xp.uint8)
+        raise MemoryError
+
+    def opened():
+        device = gpu._open_gpu()
+        limits.append(device.memory())
+        return device
+
+    monkeypatch.setattr(CudaDevice, "evaluate", fail_first)
+    with GpuEngine(EngineOptions(), opened) as engine:
+        run_graph(*api.check("kernel_frequency"), [ranks], engine)
+    assert "shard" in engine.notes[-1]
+    assert limits[1] > limits[0] - (1 << 30)
 
 
 def test_what_a_failed_run_held_is_there_for_the_next(sources, monkeypatch):

@@ -210,3 +210,26 @@ def test_granules_has_array_code_that_gives_the_same_rows():
     found = device_code(node)(DeviceRows(Rehearsal(), rows), **node.arguments)
     assert expected["sector"].to_list() == [0, 0, 1, 3, 4, 5]
     assert_frame_equal(found.to_polars(), expected)
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_array_code_is_given_the_columns_that_it_reads(on_cluster, monkeypatch):
+    """Names of kernels are most of a trace's bytes."""
+    config, graph = api.check("device_time")
+    source = Source("gpt_h100", Trace.open(SHIPPED_TRACE.parent / "gpt_h100"))
+    tables, seen = input_tables(config, graph, [source]), []
+    evaluate = Rehearsal.evaluate
+
+    def seeing(self, plan):
+        seen.append(plan.collect_schema().names())
+        return evaluate(self, plan)
+
+    monkeypatch.setattr(Rehearsal, "evaluate", seeing)
+    if on_cluster:
+        monkeypatch.setattr(dask_cuda, "worker_device", lambda: nullcontext(Rehearsal()))
+        monkeypatch.setattr(_Cluster, "collect", lambda _self, plan: seen.append(plan.collect_schema().names()) or plan.collect())  # fmt: skip
+        _ClusterGraph(graph, _Cluster("streaming", Inline()), {}).run(tables, ["sums"])
+    else:
+        DeviceGraph(graph, Rehearsal(), {}).run(tables, ["sums"])
+    assert seen
+    assert not any("name" in columns for columns in seen)

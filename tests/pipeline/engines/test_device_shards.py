@@ -17,14 +17,14 @@ from pasta import api
 from pasta.errors import EngineError
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.device_rows import TooManyRowsError
-from pasta.pipeline.engines import choice, dask_cuda, device_shards, gpu
+from pasta.pipeline.engines import choice, dask_cuda, dask_run, device_shards, gpu
 from pasta.pipeline.engines.base import EngineOptions
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask_cuda import DaskCudaEngine
 from pasta.pipeline.engines.dask_run import ShardRun
 from pasta.pipeline.engines.device_shards import (
     LeavesTooMuchError,
-    cut_for_devices,
+    cuts_for_devices,
     with_states,
 )
 from pasta.pipeline.engines.gpu import GpuEngine, input_bytes
@@ -40,7 +40,7 @@ from pasta.pipeline.run import (
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.shipped import SHIPPED_TRACE, shipped_tools
 from pasta.trace import Trace
-from tests.pipeline.engines.ranks import trace_of_ranks
+from tests.pipeline.engines.ranks import trace_of_one, trace_of_ranks
 
 TOOL = "kernel_frequency"
 
@@ -68,10 +68,10 @@ def cut_of(tool, sources, declined=(), part=1.0, count=2):
     if any(not spec.optional and not source.trace.files(spec.table) for source in sources for spec in graph.inputs.values()):  # fmt: skip
         pytest.skip("a trace lacks a table")
     wanted = wanted_nodes(config, outputs=True)
-    cut = cut_for_devices(
+    cuts = cuts_for_devices(
         graph, sources, wanted, dict.fromkeys(declined, "no"), count=count, part=part
     )
-    return config, graph, wanted, cut
+    return config, graph, wanted, next(cuts, None)
 
 
 @pytest.mark.parametrize("name", ["ranks", "two traces", "one rank"])
@@ -94,14 +94,33 @@ def test_a_shipped_tool_gives_what_it_gives_on_the_cpu(traces, tool, name):
         assert_frame_equal(found[node], rows, rel_tol=1e-9)
 
 
+@pytest.mark.parametrize("tool", ["touch_from_access", "reuse", "sector_heatmap", "block_balance"])
+def test_rows_of_one_rank_are_looked_up_in_few_others(tmp_path, monkeypatch, tool):
+    monkeypatch.setattr(device_shards, "MOST_GIVEN_ROWS", 10_000)
+    sources = [Source("one", trace_of_one(tmp_path))]
+    config, graph, wanted, cut = cut_of(tool, sources, count=16)
+    assert len(cut.shards) > 8
+    assert not cut.placement.by_rank
+    given = cut.placement.given
+    assert bool(given) == (
+        f"; processors made {', '.join(given)} before, which every shard reads" in cut.rest
+    )
+    *_, other = cut_of(tool, sources, count=16, declined=given)
+    assert all(f"'{name}' (no)" in other.rest for name in given)
+    work = pickle.loads(pickle.dumps(cut.work(graph, sources, rehearsed)))
+    tables = input_tables(config, graph, sources)
+    tables |= work.results(*run_in_turn(work, cut.shards, at_once=1))
+    found = collect_wanted(graph, tables, wanted, CpuEngine().collect)[1]
+    for node, rows in run_graph(config, graph, sources, CpuEngine(), outputs=True).items():
+        assert_frame_equal(found[node], rows, rel_tol=1e-9)
+
+
 def test_most_tools_run_on_shards_of_whole_ranks(traces):
     """So that the test above does not pass by skipping."""
     cuts = {}
     for tool in ("working_set", "hot_memory", "device_time", "operator_time", "memory_timeline"):
         cuts[tool] = cut_of(tool, traces["ranks"], count=16)[-1]
-    assert all(
-        len(cut.shards) > 1 and " shards of whole ranks" in cut.text for cut in cuts.values()
-    )
+    assert all(len(cut.shards) > 1 and cut.placement.by_rank for cut in cuts.values())
 
 
 @pytest.mark.parametrize("name", ["ranks", "one rank"])
@@ -111,10 +130,8 @@ def test_rows_are_cut_where_no_stage_needs_whole_ranks(traces, name):
     assert len(cut.shards) > 3
     assert sum(shard.rows for shard in cut.shards) == rows
     stages = len(cut.placement.obstacles)
-    assert (
-        cut.text
-        == f"{len(cut.shards)} shards of rows; processors ran the {stages} stages after them"
-    )
+    assert str(cut) == f"{len(cut.shards)} shards of rows"
+    assert cut.rest == f"; processors ran the {stages} stages after them"
 
 
 def test_a_shard_that_does_not_fit_is_not_cut_further(traces):
@@ -137,7 +154,9 @@ def test_what_a_device_declines_on_shards_keeps_a_graph_from_them(traces, monkey
     assert cut_of("working_set", traces["ranks"], declined=[on_shards])[-1] is None
     in_the_caller = next(iter(cut.placement.obstacles))
     *_, with_rest = cut_of("working_set", traces["ranks"], declined=[in_the_caller])
-    assert with_rest.text.endswith(f"after them, of which the GPU declines '{in_the_caller}' (no)")
+    assert with_rest.rest.endswith(
+        f"after them; of all these the GPU declines '{in_the_caller}' (no)"
+    )
     state = f"{cut.placement.combined[0]}'s state"
     monkeypatch.setattr(device_shards, "declined_stages", lambda _graph, names: {state: "no"} if state in names else {})  # fmt: skip
     assert cut_of("working_set", traces["ranks"])[-1] is None
@@ -150,8 +169,7 @@ def test_a_tool_that_shows_rows_of_its_input_is_not_for_shards(traces):
         "report": [{"table": "long"}],
     }  # fmt: skip
     graph = build_graph(parse_config(config), {}, pytest.fail)
-    cut = cut_for_devices(graph, traces["ranks"], ["long"], {}, count=2, part=1)
-    assert cut is None
+    assert not list(cuts_for_devices(graph, traces["ranks"], ["long"], {}, count=2, part=1))
 
 
 def test_a_state_is_a_node_of_its_own():
@@ -222,7 +240,7 @@ def test_shards_that_run_when_one_fails_have_ended_before_anything_else(client, 
 
 @pytest.fixture
 def on_gpus(client, monkeypatch):
-    """The engine `dask` as if the workers had GPUs, and plans were never streamed."""
+    """The engine `dask` as if the workers had GPUs, and no plan ran on all of them."""
     monkeypatch.setattr(dask_cuda, "declined_stages", lambda _graph, _names: {})
     monkeypatch.setattr(dask_cuda, "worker_device", rehearsed)
     engine = DaskCudaEngine(EngineOptions())
@@ -242,6 +260,15 @@ def test_a_cluster_runs_shards(on_gpus, traces, tool):
     assert "; processors ran the " in note
 
 
+def test_much_work_travels_once(on_gpus, traces, monkeypatch):
+    monkeypatch.setattr(dask_run, "_MANY_BYTES", 1)
+    config, graph, _, _ = cut_of(TOOL, traces["ranks"])
+    found = run_graph(config, graph, traces["ranks"], on_gpus, outputs=True)
+    for node, rows in run_graph(config, graph, traces["ranks"], CpuEngine(), outputs=True).items():
+        assert_frame_equal(found[node], rows)
+    assert " shards" in on_gpus.notes[-1]
+
+
 def test_a_cluster_runs_plans_where_shards_leave_too_much(on_gpus, traces, monkeypatch):
     monkeypatch.setattr(device_shards, "MOST_LEFT_ROWS", 1)
     config, graph, _, _ = cut_of(TOOL, traces["ranks"])
@@ -249,7 +276,8 @@ def test_a_cluster_runs_plans_where_shards_leave_too_much(on_gpus, traces, monke
     for node, rows in run_graph(config, graph, traces["ranks"], CpuEngine()).items():
         assert_frame_equal(found[node], rows)
     why, how, *_ = on_gpus.notes
-    assert why.startswith("dask: run again on all GPUs together: a shard leaves ")
+    assert why.startswith("dask: not run in ")
+    assert ": a shard leaves " in why
     assert how == "dask: 2 GPUs"
 
 
@@ -296,7 +324,7 @@ def run_with(monkeypatch, traces):
         (source,) = traces["ranks"]
         size = input_bytes(api.check(tool)[1], [source])
         card = Card(part * size / gpu.IN_MEMORY_SHARE, failures)
-        monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, lambda _streaming: card))  # fmt: skip
+        monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, lambda: card))  # fmt: skip
         found = pasta.run(tool, source.trace, engine="gpu")
         assert found.facts == pytest.approx(pasta.run(tool, source.trace, engine="cpu").facts)
         return [note for note in found.notes if note.startswith("engine gpu")]
@@ -312,18 +340,29 @@ def test_what_does_not_fit_into_a_gpu_runs_in_shards_there(run_with):
     assert " MB of Parquet, 3 shards of whole ranks; " in note
 
 
+def test_shards_that_turn_out_not_to_fit_are_cut_smaller(run_with, monkeypatch):
+    monkeypatch.setattr(gpu, "_SHARDS", 1)
+    first, last = run_with(2, [MemoryError(), MemoryError()])
+    assert first == "engine gpu: the GPU's memory did not suffice: more was needed"
+    assert " MB of Parquet, 2 shards of rows; " in last
+
+
 def test_what_turns_out_not_to_fit_is_cut(run_with):
-    first, again, last = run_with(2, [TooManyRowsError("a table has more rows")])
-    assert first.endswith("in memory")
-    assert again == "engine gpu: run again in parts: a table has more rows"
+    again, last = run_with(2, [TooManyRowsError("a table has more rows")])
+    assert again == "engine gpu: a table has more rows"
     assert " shards of rows" in last
 
 
-@pytest.mark.parametrize("failures", [[], [MemoryError(), MemoryError()]], ids=["leaves", "memory"])
-def test_where_shards_do_not_do_plans_are_streamed(run_with, monkeypatch, failures):
-    if not failures:
-        monkeypatch.setattr(device_shards, "MOST_LEFT_ROWS", 1)
-    *_, why, last = run_with(0.6 if not failures else 2, failures)
-    assert why.startswith("engine gpu: not run in shards: ")
-    assert "\n" not in why
-    assert last.endswith("streamed")
+def test_where_shards_leave_too_much_rows_that_fit_run_at_once(run_with, monkeypatch):
+    monkeypatch.setattr(device_shards, "MOST_LEFT_ROWS", 1)
+    why, last = run_with(0.6)
+    assert why.startswith("engine gpu: in 4 shards of rows: a shard leaves ")
+    assert last.endswith("in memory")
+
+
+def test_what_fits_in_no_way_is_one_line_that_says_why(run_with):
+    with pytest.raises(EngineError) as caught:
+        run_with(2, [MemoryError() for _ in range(9)])
+    text = str(caught.value)
+    short = "the GPU's memory did not suffice: more was needed"
+    assert text.startswith(f"{short}; in 4 shards of rows: {short}; use --engine cpu or dask")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import polars as pl
@@ -15,10 +16,10 @@ from pasta import api
 from pasta.errors import ConfigError, EngineError
 from pasta.pipeline.config import parse_config
 from pasta.pipeline.device_rows import TooManyRowsError
-from pasta.pipeline.engines import auto, choice, dask_cuda, gpu
+from pasta.pipeline.engines import auto, choice, dask_cuda, device_shards, gpu
 from pasta.pipeline.engines.auto import AutoEngine
 from pasta.pipeline.engines.base import EngineOptions
-from pasta.pipeline.engines.cuda_device import has_window, rows_counted
+from pasta.pipeline.engines.cuda_device import rows_counted
 from pasta.pipeline.engines.gpu import GpuEngine, input_bytes
 from pasta.pipeline.engines.rehearsal import Rehearsal
 from pasta.pipeline.run import Source, run_graph
@@ -27,6 +28,7 @@ from pasta.trace import Trace
 
 ROOT = Path(__file__).parents[3]
 TOOL = "operator_time"
+KERNELS = SHIPPED_TRACE.parent / "gpt_h100"
 
 
 class Card(Rehearsal):
@@ -58,13 +60,13 @@ def declines(monkeypatch):
 
 @pytest.fixture
 def cards(monkeypatch):
-    """The stand-ins that were opened, with how; the engine `gpu` opens these."""
+    """The stand-ins that were opened; the engine `gpu` opens these."""
     opened = []
 
     def use(card=None):
-        def open_card(streaming):
-            opened.append((card or Card(), streaming))
-            return opened[-1][0]
+        def open_card():
+            opened.append(card or Card())
+            return opened[-1]
 
         monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, open_card))
         return opened
@@ -79,37 +81,29 @@ def test_a_report_of_the_gpu_is_that_of_the_cpu_and_says_how_it_ran(cards):
     assert found.facts == pytest.approx(expected.facts)
     assert found.engine == "gpu"
     assert any(n.startswith("engine gpu: ") and n.endswith("in memory") for n in found.notes)
-    ((card, streaming),) = opened
+    (card,) = opened
     assert card.closed
-    assert not streaming
 
 
 @pytest.mark.usefixtures("declines")
-def test_a_large_input_is_streamed(cards, monkeypatch):
-    opened = cards()
+def test_a_large_input_that_cannot_be_cut_runs_in_memory_if_it_fits(cards, monkeypatch):
+    cards()
     monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", 0)
-    assert pasta.run(TOOL, engine="gpu").notes[-1].endswith("streamed")
-    assert opened[-1][1]
+    assert pasta.run(TOOL, engine="gpu").notes[-1].endswith("in memory")
 
 
 @pytest.mark.usefixtures("declines")
-def test_the_memory_of_the_device_decides_what_is_streamed(cards, monkeypatch):
+def test_the_memory_of_the_device_decides_what_is_cut(cards, monkeypatch):
     size = input_bytes(api.check(TOOL)[1], [Source("a", Trace.open(SHIPPED_TRACE))])
-    opened = cards()
-    for memory, streaming in ((16 * size, False), (16 * size - 1, True)):
+    cards()
+    tried = []
+    monkeypatch.setattr(
+        gpu, "cuts_for_devices", lambda *_given, part, **_: tried.append(part) or ()
+    )
+    for memory in (16 * size, 16 * size - 1):
         monkeypatch.setattr(Card, "memory", lambda _self, memory=memory: memory)
         pasta.run(TOOL, engine="gpu")
-        assert opened[-1][1] == streaming
-
-
-def test_a_window_is_seen_wherever_it_stands():
-    rows = pl.LazyFrame({"k": [1], "ts": [2]})
-    window = pl.sql_expr("ts - lag(ts, 1) over (partition by k order by ts)")
-    assert has_window(rows.with_columns(gap=window).group_by("k").agg(pl.col("gap").max()))
-    assert has_window(
-        rows.join(rows.filter(pl.sql_expr("max(ts) over (partition by k) > 1")), on="k")
-    )
-    assert not has_window(rows.group_by("k").agg(pl.len()).sort("k"))
+    assert tried == [pytest.approx(1)]
 
 
 def test_too_many_rows_are_told_from_other_overflows():
@@ -125,31 +119,6 @@ def test_a_cluster_tells_too_many_rows_from_too_little_memory():
 
 
 TOO_MANY = TooManyRowsError("a table has more rows than the GPU takes at once")
-
-
-@pytest.mark.parametrize(
-    ("failure", "reason"),
-    [
-        (MemoryError("std::bad_alloc"), "memory did not suffice: 81.00 GiB were needed at once"),
-        (TOO_MANY, "run again in parts: a table has more rows than the GPU takes at once"),
-    ],
-)
-@pytest.mark.usefixtures("declines")
-def test_what_the_gpu_does_not_take_at_once_is_streamed(monkeypatch, failure, reason):
-    opened = []
-
-    def open_card(streaming):
-        opened.append(Card(None if streaming else failure))
-        return opened[-1]
-
-    monkeypatch.setitem(choice.ENGINES, "gpu", lambda options: GpuEngine(options, open_card))
-    found = pasta.run(TOOL, engine="gpu")
-    assert found.facts == pytest.approx(pasta.run(TOOL, engine="cpu").facts)
-    *_, first, again, last = found.notes
-    assert first.endswith("in memory")
-    assert again.endswith(reason)
-    assert last.endswith("streamed")
-    assert [card.closed for card in opened] == [True, True]
 
 
 def test_a_declined_stage_is_an_error_that_says_what_to_do(cards, declines):
@@ -185,23 +154,35 @@ def test_a_tool_may_allow_the_cpu_itself(cards, declines, tmp_path):
 
 
 @pytest.mark.usefixtures("declines")
-def test_the_device_is_opened_once_for_runs_of_a_kind(cards, monkeypatch):
+def test_the_device_is_opened_once(cards):
     opened = cards()
     config, graph = api.check(TOOL)
     sources = [Source("gpt_cpu", Trace.open(SHIPPED_TRACE))]
     with choice.engine_of("gpu", EngineOptions()) as engine:
         for _ in range(2):
             run_graph(config, graph, sources, engine)
-        assert [(card.closed, streaming) for card, streaming in opened] == [(False, False)]
-        monkeypatch.setattr(gpu, "IN_MEMORY_SHARE", 0)
-        run_graph(config, graph, sources, engine)
-        for _ in range(2):
-            run_graph(config, graph, sources, engine)
-        assert [(card.closed, streaming) for card, streaming in opened] == [
-            (True, False),
-            (False, True),
-        ]
-    assert opened[1][0].closed
+        assert [card.closed for card in opened] == [False]
+    assert opened[0].closed
+
+
+@pytest.mark.usefixtures("declines")
+def test_nothing_refers_to_a_device_that_failed_when_the_next_is_opened(monkeypatch):
+    """Its memory is there for that one."""
+    alive, failed = [], []
+
+    def open_card():
+        alive.append([card() for card in failed])
+        card = Card(None if failed else MemoryError())
+        failed.append(weakref.ref(card))
+        return card
+
+    monkeypatch.setattr(device_shards, "declined_stages", lambda _graph, _names: {})
+    monkeypatch.setattr(device_shards, "LEAST_ROWS", 1)
+    with GpuEngine(EngineOptions(), open_card) as engine:
+        config, graph = api.check("kernel_frequency")
+        run_graph(config, graph, [Source("gpt_h100", Trace.open(KERNELS))], engine)
+        assert "shard" in engine.notes[-1]
+    assert alive == [[], [None]]
 
 
 def test_off_gpu_is_raise_or_cpu():
@@ -226,12 +207,12 @@ def test_a_failure_of_the_device_is_one_line_and_the_device_is_closed(cards, fai
         pasta.run(TOOL, engine="gpu")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert opened[0][0].closed
+    assert opened[0].closed
 
 
 @pytest.mark.usefixtures("declines")
 def test_a_device_that_cannot_be_opened_is_one_line():
-    def broken(_streaming):
+    def broken():
         raise RuntimeError("no\ndriver")
 
     engine = GpuEngine(EngineOptions(), broken)
@@ -240,7 +221,7 @@ def test_a_device_that_cannot_be_opened_is_one_line():
 
 
 def test_plans_are_collected_one_by_one():
-    engine = GpuEngine(EngineOptions(), lambda _streaming: Card())
+    engine = GpuEngine(EngineOptions(), Card)
     frames = engine.collect([pl.LazyFrame({"a": [1]}), pl.LazyFrame({"b": [2]})])
     assert [frame.rows() for frame in frames] == [[(1,)], [(2,)]]
 
@@ -274,7 +255,7 @@ def choosing(monkeypatch):
 
     def use(reason=None, card=None):
         def gpu_engine(options):
-            return GpuEngine(options, lambda _streaming: card or Card())
+            return GpuEngine(options, lambda: card or Card())
 
         monkeypatch.setitem(
             choice.ENGINES, "auto", lambda options: AutoEngine(options, gpu_engine, lambda: reason)
