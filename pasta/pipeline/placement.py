@@ -153,7 +153,7 @@ def _looks_up(node: Node, places: Mapping[str, Place]) -> bool:
 def _only_looked_up(graph: Graph, needed: Sequence[str], few: Collection[str]) -> set[str]:
     """Return those of the inputs `few` that rows of others meet nowhere but in stages that look them up."""
     found = set(few)
-    while True:
+    while found:
         places = _places(graph, needed, {}, set(), found, by_rank=False)
         met = {
             source
@@ -164,8 +164,9 @@ def _only_looked_up(graph: Graph, needed: Sequence[str], few: Collection[str]) -
             if places[source] == "before"
         }
         if not met:
-            return found
+            break
         found -= {above for name in met for above in graph.above(name)}
+    return found
 
 
 def _given(graph: Graph, combined: Sequence[str], places: Mapping[str, Place]) -> tuple[str, ...]:

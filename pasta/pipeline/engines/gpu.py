@@ -211,6 +211,8 @@ class GpuEngine(Engine):
         for cut in cuts_for_devices(
             graph, sources, wanted, request.declined, count=_SHARDS, part=part
         ):
+            if reason is not None:
+                self.notes.append(f"engine gpu: {reason}")
             try:
                 ran = self._left_by(cut, request)
             except _TooMuchError as error:

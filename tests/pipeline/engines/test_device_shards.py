@@ -342,8 +342,9 @@ def test_what_does_not_fit_into_a_gpu_runs_in_shards_there(run_with):
 
 def test_shards_that_turn_out_not_to_fit_are_cut_smaller(run_with, monkeypatch):
     monkeypatch.setattr(gpu, "_SHARDS", 1)
-    first, last = run_with(2, [MemoryError(), MemoryError()])
-    assert first == "engine gpu: the GPU's memory did not suffice: more was needed"
+    first, again, last = run_with(2, [MemoryError(), MemoryError()])
+    short = "the GPU's memory did not suffice: more was needed"
+    assert (first, again) == (f"engine gpu: {short}", f"engine gpu: in 1 shard of rows: {short}")
     assert " MB of Parquet, 2 shards of rows; " in last
 
 
