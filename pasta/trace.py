@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -136,8 +136,7 @@ class Trace:
         """Return the `loss` table summed over ranks and processes, largest count first."""
         rows = pl.from_arrow(
             pa.concat_tables(
-                [arrow_schema("loss").empty_table()]
-                + [pq.ParquetFile(file).read() for file in self.files("loss")],
+                [_no_rows("loss")] + [pq.ParquetFile(file).read() for file in self.files("loss")],
                 promote_options="permissive",
             )
         )
@@ -187,9 +186,15 @@ def scan_files(files: Iterable[Path], table: str) -> pl.LazyFrame:
     )
 
 
+@cache
 def empty_table(table: str) -> pl.DataFrame:
     """Return `table` with its columns and no row."""
-    return cast(pl.DataFrame, pl.from_arrow(arrow_schema(table).empty_table()))
+    return cast(pl.DataFrame, pl.from_arrow(_no_rows(table)))
+
+
+def _no_rows(table: str) -> pa.Table:
+    """Return `table` without rows; what pyarrow has for it imports pandas where that is installed."""
+    return pa.Table.from_batches([], arrow_schema(table))
 
 
 def _check_file(file: Path, table: str, root: Path) -> None:

@@ -18,6 +18,7 @@ import pasta
 from pasta.allocator import kept_for_parts
 from pasta.errors import EngineError
 from pasta.pipeline.config import ToolConfig
+from pasta.pipeline.engines import shard_tasks
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.engines.dask_groups import GroupRun
@@ -253,7 +254,7 @@ class DaskEngine(Engine):
 
 
 def _local_cluster(workers: int | None) -> Any:
-    """Start worker processes of one thread each; none of them looks for a GPU.
+    """Start worker processes of one thread each, which load what runs shards; none of them looks for a GPU.
 
     Polars asks for its number of threads when it is imported, which may be before Dask sets what is
     given to it as `env`.
@@ -266,6 +267,7 @@ def _local_cluster(workers: int | None) -> Any:
         "distributed.diagnostics.nvml": False,
         "distributed.worker.profile.enabled": False,
         "distributed.admin.tick.interval": _TICK,
+        "distributed.worker.preload": [shard_tasks.__name__],
         _BEFORE_START: environment,
     }
     with dask.config.set(settings), kept_for_parts():
