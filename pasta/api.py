@@ -28,10 +28,8 @@ from pasta.tools.report import Report, build_report
 from pasta.tools.report_check import check_report
 from pasta.tools.shipped import (
     SHIPPED_TRACE,
+    ToolFiles,
     find_trace,
-    load_included,
-    load_tool,
-    reading_once,
     shipped_tools,
     tools_called,
     which_ran,
@@ -82,9 +80,10 @@ def check(tool: str, parameters: Mapping[str, Any] | None = None) -> tuple[ToolC
     Raises:
         ConfigError: with the path of the key that is wrong.
     """
-    config = load_tool(tool)
+    files = ToolFiles()
+    config = files.tool(tool)
     try:
-        graph = build_graph(config, parameters or {}, load_included)
+        graph = build_graph(config, parameters or {}, files.included)
         check_wanted(config, graph)
         check_report(config, graph.schemas, graph.parameters)
     except ConfigError as error:
@@ -245,10 +244,10 @@ def reports(
     asked: dict[str, _Asked] = {}
     left_out: dict[str, str] = {}
     built: dict[Any, Graph] = {}
-    files, included = shipped_tools(), reading_once()
+    paths, files = shipped_tools(), ToolFiles()
     for name in tools_called(tools):
-        config = load_tool(str(files[name]))
-        graph = build_graph(config, {}, included, built=built)
+        config = files.tool(str(paths[name]))
+        graph = build_graph(config, {}, files.included, built=built)
         if missing := lacking(config, graph, sources):
             left_out[name] = missing
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -105,6 +106,7 @@ def report_command(
     if not (traces or named):
         raise PastaError("name a trace, or several")
     reports = api.reports(list(traces), runs=named, tools=tools, engine=engine)
+    gc.freeze()  # the graphs stay until the end: there is nothing to collect in them
     page = Page(reports.tools)
     for tool, report in reports.made:
         page.add(report, tool)

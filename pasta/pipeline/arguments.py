@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import types
 import typing
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, NewType
 
 import polars as pl
@@ -30,9 +32,18 @@ _SIZE |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _NUMBER_WITH_UNIT = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([A-Za-z]*)")
 
 
+class Arguments(dict[str, Any]):
+    """What a stage is called with."""
+
+    @cached_property
+    def identity(self) -> Any:
+        """What they say, to be compared and hashed; made once, as it takes expressions written out."""
+        return identity(dict(self))
+
+
 def bind(
     stage: Stage, raw: Mapping[str, Any], path: str, parameters: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Arguments:
     """Return the stage's keyword arguments from the YAML mapping `raw`.
 
     Raises:
@@ -42,7 +53,7 @@ def bind(
         if name not in stage.arguments:
             hint = did_you_mean(name, stage.arguments)
             raise ConfigError(f"{path}.{name}", f"stage '{stage.name}' has no such argument.{hint}")
-    bound = {}
+    bound = Arguments()
     for name, argument in stage.arguments.items():
         if name in raw:
             bound[name] = coerce(raw[name], argument.annotation, f"{path}.{name}", parameters)
@@ -51,6 +62,21 @@ def bind(
         else:
             bound[name] = argument.default
     return bound
+
+
+def identity(value: Any) -> Any:
+    """Return what arguments, or one of them, say as something that can be compared and hashed."""
+    if isinstance(value, Arguments):
+        return value.identity
+    if isinstance(value, pl.Expr):
+        return value.meta.serialize()
+    if isinstance(value, Mapping):
+        return tuple((key, identity(entry)) for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(identity(entry) for entry in value)
+    if dataclasses.is_dataclass(value):
+        return tuple(identity(getattr(value, entry.name)) for entry in dataclasses.fields(value))
+    return type(value).__name__, value
 
 
 def coerce(value: Any, annotation: Any, path: str, parameters: Mapping[str, Any]) -> Any:

@@ -120,10 +120,13 @@ class Graph:
         last_readers = {source: name for name in needed for source in self.nodes[name].sources}
         for name in needed:
             apply = self._hold if name in held else self._apply
-            plans[name] = apply(self.nodes[name], plans, collect)
-            for source in set(self.nodes[name].sources).difference(wanted):
+            given = {source: plans[source] for source in self.nodes[name].sources}
+            for source in given.keys() - wanted:
                 if last_readers[source] == name:
                     del plans[source]
+            plans[name] = apply(self.nodes[name], given, collect)
+            plans.update((source, rows) for source, rows in given.items() if source in plans)
+            del given  # It would hold what only this node reads while the next one runs.
         return {name: plans[name] for name in wanted}
 
     def ordered(self, name: str) -> bool:
@@ -145,7 +148,7 @@ class Graph:
         plans = {name: empty_input(config.table) for name, config in self.inputs.items()}
         found = {name: plan.collect_schema() for name, plan in plans.items()}
         for name, node in self.nodes.items():
-            plan = self._apply(node, plans, lambda lazy: [p.collect() for p in lazy])
+            plan = self._apply(node, dict(plans), lambda lazy: [p.collect() for p in lazy])
             try:
                 found[name] = plan.collect().schema
             except pl.exceptions.PolarsError as error:
@@ -185,40 +188,50 @@ class Graph:
             if count > 1 and name in self.nodes and self.nodes[name].kind != "row-wise"
         }
 
-    def _hold(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
+    def sorted_for_arrays(self) -> set[str]:
+        """Return the nodes that feed array stages and that sort in the end.
+
+        In one plan Polars groups and sorts a million rows in 0.39 s, in two in 0.24 s.
+        """
+        sources = {s for node in self.nodes.values() if node.stage.array for s in node.sources}
+        return {s for s in sources & self.nodes.keys() if self.nodes[s].stage.unsorted is not None}
+
+    def _hold(self, node: Node, given: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
         """Run a node and return a plan that reads its rows.
 
         What a stage sorts in the end, the plan sorts, and only where what reads it depends on the order.
         """
         stage = node.stage
         if stage.unsorted is None or stage.within is None or stage.within.gather is None:
-            return collect([self._apply(node, plans, collect)])[0].lazy()
+            return collect([self._apply(node, given, collect)])[0].lazy()
         unsorted = dataclasses.replace(stage, function=stage.unsorted)
-        plan = self._apply(dataclasses.replace(node, stage=unsorted), plans, collect)
+        plan = self._apply(dataclasses.replace(node, stage=unsorted), given, collect)
         return stage.within.gather(collect([plan])[0].lazy(), **node.arguments)
 
-    def _apply(self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
-        """Return the node's plan."""
+    def _apply(self, node: Node, given: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
+        """Return the node's plan; `given` are those of its sources."""
         with mistakes_named(node):
             if node.stage.array:
-                return self._apply_array(node, plans, collect)
-            frames = [None if source is None else plans[source] for source in node.positional]
+                return self._apply_array(node, given, collect)
+            frames = [None if source is None else given[source] for source in node.positional]
             result: pl.LazyFrame = node.stage.function(*frames, **node.arguments)
             return result
 
     def _apply_array(
-        self, node: Node, plans: dict[str, pl.LazyFrame], collect: Collect
+        self, node: Node, given: dict[str, pl.LazyFrame], collect: Collect
     ) -> pl.LazyFrame:
         """Run what feeds an array stage, then the stage; its result is the next plan's source.
 
-        Where the stage takes all columns, other nodes reuse the rows that were run for it.
+        Of what is `given` the rows remain that were run for a stage that takes all columns, as other nodes
+        can reuse them: plans hold rows, which the stage is not to lie beside.
         """
         sources = list(dict.fromkeys(node.sources))
-        feeding = [node.narrowed(plans[source]) for source in sources]
+        feeding = [node.narrowed(given[source]) for source in sources]
+        given.clear()
         rows = dict(zip(sources, collect(feeding), strict=True))
-        del feeding  # It holds the rows that the plans read, which nothing else may need.
+        del feeding
         if node.stage.needs is None:
-            plans.update((source, frame.lazy()) for source, frame in rows.items())
+            given.update((source, frame.lazy()) for source, frame in rows.items())
         frames = [None if source is None else rows[source] for source in node.positional]
         result: pl.DataFrame = node.stage.function(*frames, **node.arguments)
         return result.lazy()

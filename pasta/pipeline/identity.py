@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
-import polars as pl
-
+from pasta.pipeline.arguments import identity
 from pasta.pipeline.graph import Graph
 
 
@@ -20,12 +18,12 @@ def number_nodes(graph: Graph, numbers: dict[Any, int]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for name, given in graph.inputs.items():
-        identity: Any = ("table", given.table, given.run)
-        found[name] = numbers.setdefault(identity, len(numbers))
+        table = ("table", given.table, given.run)
+        found[name] = numbers.setdefault(table, len(numbers))
     for name, node in graph.nodes.items():
         sources = tuple(source and found[source] for source in node.positional)
-        identity = (node.stage.name, _content(node.arguments), sources)
-        found[name] = numbers.setdefault(identity, len(numbers))
+        stage = (node.stage.name, identity(node.arguments), sources)
+        found[name] = numbers.setdefault(stage, len(numbers))
     return found
 
 
@@ -45,16 +43,3 @@ def without_repeats(graph: Graph) -> Graph:
         for name, node in graph.nodes.items()
     }
     return dataclasses.replace(graph, nodes=nodes)
-
-
-def _content(value: Any) -> Any:
-    """Return what an argument says as something that can be compared and hashed."""
-    if isinstance(value, pl.Expr):
-        return value.meta.serialize()
-    if isinstance(value, Mapping):
-        return tuple((key, _content(entry)) for key, entry in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(_content(entry) for entry in value)
-    if dataclasses.is_dataclass(value):
-        return tuple(_content(getattr(value, entry.name)) for entry in dataclasses.fields(value))
-    return type(value).__name__, value

@@ -142,7 +142,7 @@ def collect_wanted(
     """
     needed = graph.needed(wanted, plans)
     asked = set(asked).intersection(needed)
-    held = graph.read_again(wanted).intersection(needed)
+    held = (graph.read_again(wanted) | graph.sorted_for_arrays()).intersection(needed)
     made = graph.continued(plans, [*wanted, *asked], collect, held | asked)
     results = [graph.in_order(name, made[name]) for name in wanted]
     return made, dict(zip(wanted, collect(results), strict=True)) if wanted else {}

@@ -8,7 +8,6 @@ from pathlib import Path
 from pasta.errors import ConfigError, did_you_mean
 from pasta.pipeline.adopting import with_adopted
 from pasta.pipeline.config import ToolConfig, load_config
-from pasta.pipeline.wiring import Includes
 
 _PACKAGE = Path(__file__).parent.parent
 _TRACES = _PACKAGE / "traces"
@@ -106,51 +105,65 @@ def _local_tool(name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+class ToolFiles:
+    """The files of tools and of what they include, each of which is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, ToolConfig] = {}
+        self._whole: dict[Path, ToolConfig] = {}
+
+    def tool(self, name: str) -> ToolConfig:
+        """Return the tool that `name` means; see `find_config`.
+
+        Raises:
+            ConfigError: there is none, it says what a tool cannot mean, or it cannot adopt what it
+                wants to of a tool that it includes.
+        """
+        path = find_config(name)
+        config = self._config(path)
+        try:
+            return with_adopted(config, self._included)
+        except ConfigError as error:
+            raise error.within(f"{path}: ") from error
+
+    def included(self, name: str, includer: ToolConfig) -> ToolConfig:
+        """Return the tool that `includer` includes: a shipped tool, or a file in or below its own folder.
+
+        A shipped tool may also include what lies below the folder of all of them.
+
+        Raises:
+            ConfigError: it is neither; no path leads out of the folder.
+        """
+        path = _file_of(name, includer)
+        if path not in self._whole:
+            self._whole[path] = with_adopted(self._config(path), self._included)
+        return self._whole[path]
+
+    def _included(self, name: str, includer: ToolConfig) -> ToolConfig:
+        return self._config(_file_of(name, includer))
+
+    def _config(self, path: Path) -> ToolConfig:
+        if path not in self._read:
+            self._read[path] = load_config(path)
+        return self._read[path]
+
+
 def load_tool(name: str) -> ToolConfig:
-    """Read the tool that `name` means; see `find_config`.
+    """Read the tool that `name` means; see `ToolFiles.tool`.
 
     Raises:
-        ConfigError: there is none, it says what a tool cannot mean, or it cannot adopt what it
-            wants to of a tool that it includes.
+        ConfigError: as of it.
     """
-    path = find_config(name)
-    config = load_config(path)
-    try:
-        return with_adopted(config, _included)
-    except ConfigError as error:
-        raise error.within(f"{path}: ") from error
+    return ToolFiles().tool(name)
 
 
 def load_included(name: str, includer: ToolConfig) -> ToolConfig:
-    """Read the tool that `includer` includes: a shipped tool, or a file in or below its own folder.
-
-    A shipped tool may also include what lies below the folder of all of them.
+    """Read the tool that `includer` includes; see `ToolFiles.included`.
 
     Raises:
-        ConfigError: it is neither; no path leads out of the folder.
+        ConfigError: as of it.
     """
-    return with_adopted(_included(name, includer), _included)
-
-
-def reading_once() -> Includes:
-    """Return what `load_included` does, for many tools in turn: what several include is read once.
-
-    Raises:
-        ConfigError: when it is called, as of `load_included`.
-    """
-    read: dict[Path, ToolConfig] = {}
-
-    def load(name: str, includer: ToolConfig) -> ToolConfig:
-        path = _file_of(name, includer)
-        if path not in read:
-            read[path] = with_adopted(load_config(path), _included)
-        return read[path]
-
-    return load
-
-
-def _included(name: str, includer: ToolConfig) -> ToolConfig:
-    return load_config(_file_of(name, includer))
+    return ToolFiles().included(name, includer)
 
 
 def _file_of(name: str, includer: ToolConfig) -> Path:

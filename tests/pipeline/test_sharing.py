@@ -227,3 +227,32 @@ def test_a_held_row_is_not_lost_where_a_tool_needs_nothing_else(trace):
     assert counts == {0: 1, 1: 0}
     assert_frame_equal(rows[0]["top"], rows[1]["top"])
     assert isinstance(rows[1]["top"], pl.DataFrame)
+
+
+def test_what_a_plan_holds_does_not_lie_beside_the_array_stage_that_ran_it(trace):
+    stages = """
+stages:
+  long: {use: filter, from: kernels, where: dur >= 5}
+  working: {use: busy, from: long, by: [device]}
+report: [{table: working}]
+"""
+    ((config, graph),) = graphs_of(stages)
+    made: dict[str, weakref.ref] = {}
+    beside: list[set[str]] = []
+
+    def watched(node):
+        def function(*frames, **arguments):
+            if node.stage.array:
+                beside.append({name for name, plan in made.items() if plan() is not None})
+            rows = node.stage.function(*frames, **arguments)
+            made[node.name] = weakref.ref(rows)
+            return rows
+
+        return dataclasses.replace(
+            node, stage=dataclasses.replace(node.stage, function=function, unsorted=None)
+        )
+
+    nodes = {name: watched(node) for name, node in graph.nodes.items()}
+    rows = run_graph(config, dataclasses.replace(graph, nodes=nodes), [trace], CpuEngine())
+    assert rows["working"].columns == ["device", "ts", "dur"]
+    assert beside == [set()]

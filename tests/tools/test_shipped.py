@@ -13,10 +13,9 @@ from pasta.testing import write_trace
 from pasta.tools import shipped
 from pasta.tools.shipped import (
     SHIPPED_TRACE,
+    ToolFiles,
     find_config,
     find_trace,
-    load_tool,
-    reading_once,
     shipped_tools,
     tools_called,
 )
@@ -61,8 +60,7 @@ def test_what_many_tools_include_is_read_once(monkeypatch):
     read = []
     load = shipped.load_config
     monkeypatch.setattr(shipped, "load_config", lambda path: (read.append(path), load(path))[1])
-    included = reading_once()
-    tools = [load_tool(name) for name in ("host_bound", "idle_causes")]
-    for tool in tools:
-        build_graph(tool, {}, included)
+    files = ToolFiles()
+    for name in ("host_bound", "idle_causes", "critical_path"):
+        build_graph(files.tool(name), {}, files.included)
     assert len(read) == len(set(read))

@@ -9,6 +9,7 @@ from typing import Any
 
 from pasta.pipeline.kernels.namespace import array_namespace
 from pasta.pipeline.kernels.ordering import (
+    ascending,
     changes,
     highest_in_runs,
     order_by,
@@ -63,7 +64,7 @@ def counted(groups: Any, values: Any) -> Counts:
     if width is None:
         return merged(groups, values, xp.ones(len(values), dtype=xp.int64))
     lowest = values.min()
-    keys = xp.sort(groups * width + (values - lowest))
+    keys = ascending(groups * width + (values - lowest))
     first = xp.flatnonzero(changes(keys))
     counts = xp.diff(xp.append(first, len(keys)))
     groups, values = xp.divmod(keys[first], width)

@@ -9,6 +9,8 @@ from pasta.pipeline.kernels.intervals import Intervals, union
 from pasta.pipeline.kernels.namespace import array_namespace
 from pasta.pipeline.kernels.ordering import changes, group_sums, last_at_or_before, order_by
 
+_MOST_CLIMBED = 32
+
 
 def innermost(spans: Intervals, asked_groups: Any, times: Any) -> Any:
     """Return for each question the row of the innermost span that lasts at the time.
@@ -33,11 +35,36 @@ def innermost(spans: Intervals, asked_groups: Any, times: Any) -> Any:
     asked = xp.flatnonzero(started >= 0)
     last, times = started[asked], times[asked]
     over = xp.flatnonzero(ends[last] <= times)
-    first = xp.searchsorted(groups, groups[last[over]], side="left")
-    last[over] = last_reaching(xp, ends, last[over], first, times[over] + 1)
+    last[over] = _lasting_before(groups, ends, last[over], times[over])
     lasting = last >= 0
     found[asked[lasting]] = order[last[lasting]]
     return found
+
+
+def _lasting_before(groups: Any, ends: Any, rows: Any, times: Any) -> Any:
+    """Return for each of `rows` of spans, over by its time, the last one before it of its group that is not, or -1.
+
+    From a span the climb leads to the last one before it that ends later, and so on. That takes few steps, as spans
+    mostly nest, and is done for many rows on processors; what is still open then is sought, as all is on a device,
+    where each step would wait for it.
+    """
+    xp = array_namespace(ends)
+    if xp.__name__ != "numpy" or len(rows) <= len(ends):
+        return _sought(groups, ends, rows, times)
+    later = _sought(groups, ends, xp.arange(len(ends)), ends)
+    rows, over = rows.copy(), xp.arange(len(rows))
+    for _ in range(_MOST_CLIMBED):
+        rows[over] = later[rows[over]]
+        over = over[(rows[over] >= 0) & (ends[rows[over]] <= times[over])]
+    rows[over] = _sought(groups, ends, rows[over], times[over])
+    return rows
+
+
+def _sought(groups: Any, ends: Any, rows: Any, times: Any) -> Any:
+    """Return for each of `rows` the last one before it of its group that ends after its time, or -1."""
+    xp = array_namespace(ends)
+    first = xp.searchsorted(groups, groups[rows], side="left")
+    return last_reaching(xp, ends, rows, first, times + 1)
 
 
 def self_times(parents: Any, starts: Any, ends: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pasta.pipeline.kernels.namespace import array_namespace
-from pasta.pipeline.kernels.ordering import distinct, numbered, order_by
+from pasta.pipeline.kernels.ordering import ascending, distinct, numbered, order_by
 
 
 class Objects(NamedTuple):
@@ -107,4 +107,4 @@ def _entries(objects: Objects, edges: Any) -> Any:
         low, high = (low + 1) >> 1, high >> 1
         going = low < high
         low, high, groups, position = (v[going] for v in (low, high, groups, position))
-    return xp.sort(xp.concatenate(entries))
+    return ascending(xp.concatenate(entries))

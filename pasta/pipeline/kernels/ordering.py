@@ -5,10 +5,21 @@ A group is an integer from 0 on. Nothing here goes through floats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from pasta.pipeline.kernels.namespace import array_namespace
+
+
+def ascending(values: Any) -> Any:
+    """Return the values in order; on processors Polars sorts them, which numpy does on one of them and slower."""
+    xp = array_namespace(values)
+    if xp.__name__ == "numpy":
+        return pl.Series(values).sort().to_numpy()
+    return xp.sort(values)
 
 
 def order_by(*keys: Any) -> Any:
@@ -17,7 +28,7 @@ def order_by(*keys: Any) -> Any:
     order = xp.arange(len(keys[0]))
     if _in_order(keys):
         return order
-    for key in reversed(keys):
+    for key in reversed(_packed(keys)):
         so_far = key[order]
         if not _in_order([so_far]):
             order = order[_stable_order(so_far)]
@@ -32,6 +43,25 @@ def _in_order(keys: Sequence[Any]) -> bool:
     return bool(later.all())
 
 
+def _packed(keys: Sequence[Any]) -> Sequence[Any]:
+    """Return one key in the order of all, where their values and a row's number fit one integer together; else the keys.
+
+    So they are on a device, where each look at an extreme waits for it.
+    """
+    xp = array_namespace(keys[0])
+    if xp.__name__ != "numpy":
+        return keys
+    extents = [(int(key.min()), int(key.max())) for key in keys]
+    widths = [highest - lowest + 1 for lowest, highest in extents]
+    if len(keys) == 1 or math.prod(widths) >= 1 << (63 - len(keys[0]).bit_length()):
+        return keys
+    packed = xp.zeros(len(keys[0]), dtype=xp.int64)
+    for key, width in zip(keys, widths, strict=True):
+        packed *= width
+        packed += (key - key.min()).astype(xp.int64)
+    return [packed]
+
+
 def _stable_order(key: Any) -> Any:
     """Return the rows in order of `key`.
 
@@ -42,7 +72,7 @@ def _stable_order(key: Any) -> Any:
     if int(key.max()) - int(lowest) >= 1 << (63 - bits):
         return xp.argsort(key, kind="stable")
     packed = (key - lowest).astype(xp.int64) << bits | xp.arange(len(key))
-    return xp.sort(packed) & ((1 << bits) - 1)
+    return ascending(packed) & ((1 << bits) - 1)
 
 
 def sorted_with(keys: Any, amounts: Any) -> tuple[Any, Any]:
@@ -58,7 +88,7 @@ def sorted_with(keys: Any, amounts: Any) -> tuple[Any, Any]:
         return keys[order], amounts[order]
     packed = keys << bits
     packed |= amounts
-    packed.sort()
+    packed = ascending(packed)
     return packed >> bits, packed & ((1 << bits) - 1)
 
 
@@ -101,7 +131,7 @@ def running_highest(values: Any) -> Any:
 
 def distinct(values: Any) -> Any:
     """Return the distinct values in order."""
-    ordered = array_namespace(values).sort(values)
+    ordered = ascending(values)
     return ordered[changes(ordered)]
 
 
@@ -138,22 +168,25 @@ def last_at_or_before(groups: Any, values: Any, wanted_groups: Any, wanted: Any)
     xp = array_namespace(values)
     if len(values) == 0:
         return xp.full(len(wanted), -1, dtype=xp.int64)
-    ranks, wanted_ranks, width = _ranks(values, wanted)
+    if len(wanted) == 0:
+        return xp.zeros(0, dtype=xp.int64)
+    count = 1 + max(int(groups[-1]), int(wanted_groups.max()))
+    ranks, wanted_ranks, width = _ranks(values, wanted, count)
     keys, questions = groups * width + ranks, wanted_groups * width + wanted_ranks
     found = xp.searchsorted(keys, questions, side="right") - 1
     inside = (found >= 0) & (groups[xp.maximum(found, 0)] == wanted_groups)
     return xp.where(inside, found, -1)
 
 
-def _ranks(values: Any, wanted: Any) -> tuple[Any, Any, int]:
+def _ranks(values: Any, wanted: Any, groups: int) -> tuple[Any, Any, int]:
     """Return numbers in the order of `values`, comparable numbers for `wanted`, and their count.
 
-    Numbers of values start at 1. Values of a narrow range, as the times of most traces are, number
-    themselves; in others each distinct value is numbered.
+    Numbers of values start at 1. Values number themselves where their range for each of so many groups fits
+    one integer, as the times of most traces do; else each distinct value is numbered.
     """
     xp = array_namespace(values)
     lowest, highest = int(values.min()), int(values.max())
-    if highest - lowest < 1 << 40:
+    if (highest - lowest + 2) * groups < 1 << 63:
         wanted_ranks = xp.clip(wanted, lowest, highest) - lowest + (wanted >= lowest)
         return values - lowest + 1, wanted_ranks, highest - lowest + 2
     known = distinct(values)

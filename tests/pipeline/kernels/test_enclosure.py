@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pasta.pipeline.kernels import enclosure
 from pasta.pipeline.kernels.enclosure import innermost, self_times
 from pasta.pipeline.kernels.intervals import Intervals
 
@@ -34,6 +36,22 @@ def test_innermost_is_the_last_to_start_of_those_that_last(spans, points):
             if of == group and start <= time < end
         ]
         assert row == (max(lasting)[2] if lasting else -1)
+
+
+@pytest.mark.parametrize("climbed", [0, 1, 3, 100])
+@pytest.mark.parametrize("ends_later", [1, 0], ids=["outer ones end later", "all end at once"])
+def test_many_points_after_deep_nests(monkeypatch, climbed, ends_later):
+    monkeypatch.setattr(enclosure, "_MOST_CLIMBED", climbed)
+    depth, threads = 40, 3
+    level = np.tile(np.arange(depth), threads)
+    groups = np.repeat(np.arange(threads), depth)
+    ends = 200 - ends_later * level
+    times = np.tile(np.arange(150, 210), threads)
+    asked = np.repeat(np.arange(threads), 60)
+    found = innermost(Intervals(groups, level, ends), asked, times)
+    for thread, time, row in zip(asked.tolist(), times.tolist(), found.tolist(), strict=True):
+        lasting = [i for i in range(len(ends)) if groups[i] == thread and time < ends[i]]
+        assert row == (max(lasting) if lasting else -1)
 
 
 @given(st.data())
