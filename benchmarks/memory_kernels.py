@@ -3,7 +3,7 @@
     python benchmarks/memory_kernels.py [--variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"]
                                         [--work "layer norm;inference 8192"]
 
-Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
+Work that takes seconds each time (`inference of a long sequence`) is done where it is named. Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
 for the device behind each; printed is the median of the last five, in ms, and the ratio of each variant to it. A
 variant is what follows `pasta collect --with`, options too.
 """
@@ -27,6 +27,9 @@ BARE = "bare"
 VARIANTS = "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"
 SHAPES = {4096: (32, 4, 2048), 8192: (64, 2, 4096), 16384: (128, 2, 4096), 24576: (192, 2, 4096)}
 """Width of a transformer -> its heads, and the sequences and tokens of a step."""
+
+LONG, LONG_SHAPE = "inference of a long sequence", (4096, 32, 1, 1 << 18)
+"""Its name; width, heads, sequences and tokens."""
 
 Work = Callable[[], Any]
 
@@ -74,7 +77,7 @@ def measured(work: dict[str, Work], names: list[str]) -> dict[str, float]:
     """
     import torch
 
-    wanted = list(work) if names == [""] else names
+    wanted = [name for name in work if name != LONG] if names == [""] else names
     for name in wanted:
         if name not in work:
             sys.exit(f"there is no work '{name}'; there is {'; '.join(work)}")
@@ -121,11 +124,20 @@ def steps() -> dict[str, Work]:
         made = cache(partial(transformer, width, heads, sequences, tokens))
         found[f"inference {width}"] = partial(_do, made, 0)
         found[f"training {width}"] = partial(_do, made, 1)
+    found[LONG] = partial(_with_cudnn, cache(partial(transformer, *LONG_SHAPE)))
     return found
 
 
 def _do(made: Callable[[], tuple[Work, Work]], place: int) -> None:
     made()[place]()
+
+
+def _with_cudnn(made: Callable[[], tuple[Work, Work]]) -> None:
+    """Do inference with cuDNN's attention, which reads by tensor copies (TMA)."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+        _do(made, 0)
 
 
 def transformer(width: int, heads: int, sequences: int, tokens: int) -> tuple[Work, Work]:

@@ -46,6 +46,9 @@ _SHARDS_OF_A_THREAD = 4
 _BEFORE_START = "distributed.nanny.pre-spawn-environ"
 """Dask's setting for the environment in which processes of workers start."""
 
+_PRELOADED = "distributed.worker.preload"
+"""Its setting for the modules that workers load as they start."""
+
 _TICK = "500ms"
 """How often Dask's processes look how late they are; every 20 ms takes 3 % of two cores."""
 
@@ -267,7 +270,7 @@ def _local_cluster(workers: int | None) -> Any:
         "distributed.diagnostics.nvml": False,
         "distributed.worker.profile.enabled": False,
         "distributed.admin.tick.interval": _TICK,
-        "distributed.worker.preload": [shard_tasks.__name__],
+        _PRELOADED: [*dask.config.get(_PRELOADED), shard_tasks.__name__],
         _BEFORE_START: environment,
     }
     with dask.config.set(settings), kept_for_parts():

@@ -48,6 +48,17 @@ def test_last_at_or_before_stays_in_its_group(pairs, questions):
         assert position == (fitting[-1] if fitting else -1)
 
 
+IDS = st.integers(0, 5) | st.integers(2**61, 2**61 + 5) | st.integers(2**63 - 5, 2**63 - 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), IDS), max_size=30), st.lists(st.tuples(st.integers(0, 4), IDS), max_size=30))  # fmt: skip
+def test_rows_of_ids_that_lie_far_apart_and_close_together(known, wanted):
+    groups, asking = (np.array([g for g, _ in of], dtype=np.int64) for of in (known, wanted))
+    ids, asked = (np.array([i for _, i in of], dtype=np.int64) for of in (known, wanted))
+    expected = [known.index(pair) if pair in known else -1 for pair in wanted]
+    assert rows_with(groups, ids, asking, asked).tolist() == expected
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**50), 2**50)), max_size=30))
 def test_group_sums(pairs):
     pairs.sort()
