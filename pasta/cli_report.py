@@ -106,7 +106,8 @@ def report_command(
     if not (traces or named):
         raise PastaError("name a trace, or several")
     reports = api.reports(list(traces), runs=named, tools=tools, engine=engine)
-    gc.freeze()  # the graphs stay until the end: there is nothing to collect in them
+    gc.collect()
+    gc.freeze()  # later collections need not walk all that was loaded
     page = Page(reports.tools)
     for tool, report in reports.made:
         page.add(report, tool)

@@ -188,12 +188,12 @@ def scan_files(files: Iterable[Path], table: str) -> pl.LazyFrame:
 
 @cache
 def empty_table(table: str) -> pl.DataFrame:
-    """Return `table` with its columns and no row."""
+    """Return `table` with its columns and no row; the same frame each time, not to be changed in place."""
     return cast(pl.DataFrame, pl.from_arrow(_no_rows(table)))
 
 
 def _no_rows(table: str) -> pa.Table:
-    """Return `table` without rows; what pyarrow has for it imports pandas where that is installed."""
+    """Return `table` without rows; `Schema.empty_table` imports pandas where that is installed."""
     return pa.Table.from_batches([], arrow_schema(table))
 
 

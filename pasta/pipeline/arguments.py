@@ -33,7 +33,11 @@ _NUMBER_WITH_UNIT = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([A-Za-z]*)")
 
 
 class Arguments(dict[str, Any]):
-    """What a stage is called with."""
+    """What a stage is called with; it is not changed once it is bound."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what they are, and nothing that is derived from it."""
+        return Arguments, (dict(self),)
 
     @cached_property
     def identity(self) -> Any:

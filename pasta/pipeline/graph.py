@@ -114,7 +114,10 @@ class Graph:
         collect: Collect,
         held: Container[str] = (),
     ) -> dict[str, pl.LazyFrame]:
-        """Do as `unsorted_plan`, and take out of `plans` what nothing reads any more, at once."""
+        """Do as `unsorted_plan`, and take out of `plans` what nothing reads any more, at once.
+
+        Where a node fails, what it was the last to read is gone.
+        """
         wanted = list(wanted)
         needed = self.needed(wanted, plans)
         last_readers = {source: name for name in needed for source in self.nodes[name].sources}
@@ -126,7 +129,6 @@ class Graph:
                     del plans[source]
             plans[name] = apply(self.nodes[name], given, collect)
             plans.update((source, rows) for source, rows in given.items() if source in plans)
-            del given  # It would hold what only this node reads while the next one runs.
         return {name: plans[name] for name in wanted}
 
     def ordered(self, name: str) -> bool:
@@ -189,9 +191,10 @@ class Graph:
         }
 
     def sorted_for_arrays(self) -> set[str]:
-        """Return the nodes that feed array stages and that sort in the end.
+        """Return the nodes that feed array stages and sort in the end, which are best held.
 
-        In one plan Polars groups and sorts a million rows in 0.39 s, in two in 0.24 s.
+        They are then grouped and sorted in a plan each: a million rows of eight keys take Polars 0.24 s so,
+        and 0.39 s where one plan does both.
         """
         sources = {s for node in self.nodes.values() if node.stage.array for s in node.sources}
         return {s for s in sources & self.nodes.keys() if self.nodes[s].stage.unsorted is not None}
@@ -222,14 +225,14 @@ class Graph:
     ) -> pl.LazyFrame:
         """Run what feeds an array stage, then the stage; its result is the next plan's source.
 
-        Of what is `given` the rows remain that were run for a stage that takes all columns, as other nodes
-        can reuse them: plans hold rows, which the stage is not to lie beside.
+        Empties `given`, as a plan may hold rows that the stage does not take. Where it takes all columns,
+        plans of the rows that were run for it come in their place, which other nodes can reuse.
         """
         sources = list(dict.fromkeys(node.sources))
         feeding = [node.narrowed(given[source]) for source in sources]
         given.clear()
         rows = dict(zip(sources, collect(feeding), strict=True))
-        del feeding
+        del feeding  # It holds the rows that the plans read, which nothing else may need.
         if node.stage.needs is None:
             given.update((source, frame.lazy()) for source, frame in rows.items())
         frames = [None if source is None else rows[source] for source in node.positional]

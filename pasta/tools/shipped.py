@@ -149,19 +149,19 @@ class ToolFiles:
 
 
 def load_tool(name: str) -> ToolConfig:
-    """Read the tool that `name` means; see `ToolFiles.tool`.
+    """Read the tool that `name` means.
 
     Raises:
-        ConfigError: as of it.
+        ConfigError: as `ToolFiles.tool` does.
     """
     return ToolFiles().tool(name)
 
 
 def load_included(name: str, includer: ToolConfig) -> ToolConfig:
-    """Read the tool that `includer` includes; see `ToolFiles.included`.
+    """Read the tool that `includer` includes.
 
     Raises:
-        ConfigError: as of it.
+        ConfigError: as `ToolFiles.included` does.
     """
     return ToolFiles().included(name, includer)
 

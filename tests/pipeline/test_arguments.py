@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Literal
 
+import polars as pl
 import pytest
 
 from pasta.errors import ConfigError
-from pasta.pipeline.arguments import Bytes, Nanoseconds, coerce, parameter_value
+from pasta.pipeline.arguments import Arguments, Bytes, Nanoseconds, coerce, parameter_value
 
 PARAMETERS = {"n": 7, "name": "gemm", "share": 0.5, "odd": "$n"}
 
@@ -79,3 +81,12 @@ def test_parameters_are_finite(text):
 )  # fmt: skip
 def test_parameters_from_text(value, kind, expected):
     assert parameter_value(value, kind, "parameters.f") == expected
+
+
+def test_what_is_derived_from_arguments_is_not_pickled():
+    arguments = Arguments(where=pl.col("dur") > 5, by=["name"])
+    before = pickle.dumps(arguments)
+    assert arguments.identity == Arguments(where=pl.col("dur") > 5, by=["name"]).identity
+    assert arguments.identity != Arguments(where=pl.col("dur") > 6, by=["name"]).identity
+    assert pickle.dumps(arguments) == before
+    assert pickle.loads(before).identity == arguments.identity

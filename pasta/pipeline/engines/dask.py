@@ -270,7 +270,7 @@ def _local_cluster(workers: int | None) -> Any:
         "distributed.diagnostics.nvml": False,
         "distributed.worker.profile.enabled": False,
         "distributed.admin.tick.interval": _TICK,
-        _PRELOADED: [*dask.config.get(_PRELOADED), shard_tasks.__name__],
+        **_preloading(shard_tasks.__name__),
         _BEFORE_START: environment,
     }
     with dask.config.set(settings), kept_for_parts():
@@ -281,6 +281,19 @@ def _local_cluster(workers: int | None) -> Any:
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         )
+
+
+def _preloading(module: str) -> dict[str, list[Any]]:
+    """Return Dask's settings by which workers load a module too as they start, beside what the user has them load."""
+    import dask
+
+    modules, arguments = dask.config.get(_PRELOADED), dask.config.get(f"{_PRELOADED}-argv")
+    modules = [modules] if isinstance(modules, str) else list(modules or [])
+    of_each = any(isinstance(one, list) for one in arguments or [])
+    return {
+        _PRELOADED: [*modules, module],
+        f"{_PRELOADED}-argv": [*arguments, []] if of_each else arguments,
+    }
 
 
 def _check_workers(client: Any, scheduler: str | None) -> None:

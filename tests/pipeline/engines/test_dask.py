@@ -275,9 +275,10 @@ def test_ranks_larger_than_a_shard_are_cut_by_time(cluster, traces, name):
 def test_a_command_line_run_on_workers_of_its_own_loads_no_gpu_library(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\nimport pasta\nfrom pasta.pipeline.engines.dask import DaskEngine\n"
+        "import sys\n"
         "def loaded():\n    return sorted({n.partition('.')[0] for n in sys.modules})\n"
         "if __name__ == '__main__':\n"
+        "    import pasta\n    from pasta.pipeline.engines.dask import DaskEngine\n"
         "    report = pasta.run('kernel_frequency', engine='dask', workers=2)\n"
         "    assert report.facts == pasta.run('kernel_frequency').facts\n"
         "    assert report.notes[-1].startswith('dask: 1 shard of rows on 2 workers')\n"
@@ -291,3 +292,24 @@ def test_a_command_line_run_on_workers_of_its_own_loads_no_gpu_library(tmp_path)
     heavy = {"cudf", "cudf_polars", "cupy", "dask_cuda", "rmm", "pynvml", "pandas"}
     assert not heavy & set(result.stdout.split())
     assert not result.stderr
+
+
+MODULE = "pasta.pipeline.engines.shard_tasks"
+
+
+@pytest.mark.parametrize(
+    ("modules", "arguments", "expected"),
+    [
+        ([], [], ([MODULE], [])),
+        ("mine", None, (["mine", MODULE], None)),
+        (["mine", "yours"], ["--x", "1"], (["mine", "yours", MODULE], ["--x", "1"])),
+        (["mine", "yours"], [["--x"], []], (["mine", "yours", MODULE], [["--x"], [], []])),
+    ],
+)
+def test_what_a_user_has_workers_load_stays(modules, arguments, expected):
+    import dask
+
+    names = "distributed.worker.preload", "distributed.worker.preload-argv"
+    with dask.config.set(dict(zip(names, (modules, arguments), strict=True))):
+        found = dask_engine._preloading(MODULE)
+    assert tuple(found[name] for name in names) == expected

@@ -39,7 +39,11 @@ def test_changes_are_where_any_key_differs(pairs):
     assert changes(*columns(pairs)).tolist() == expected
 
 
-@given(PAIRS, PAIRS)
+WIDE = st.sampled_from([0, 5, 2**50, 2**60, 2**61, 2**62]) | SMALL
+IN_GROUPS = st.lists(st.tuples(st.integers(0, 9), WIDE), max_size=30)
+
+
+@given(PAIRS | IN_GROUPS, PAIRS | IN_GROUPS)
 def test_last_at_or_before_stays_in_its_group(pairs, questions):
     pairs.sort()
     found = last_at_or_before(*columns(pairs), *columns(questions))
