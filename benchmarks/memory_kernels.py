@@ -3,9 +3,10 @@
     python benchmarks/memory_kernels.py [--variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"]
                                         [--work "layer norm;inference 8192"]
 
-Work that takes seconds each time (`inference of a long sequence`) is done where it is named. Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
+Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
 for the device behind each; printed is the median of the last five, in ms, and the ratio of each variant to it. A
-variant is what follows `pasta collect --with`, options too.
+variant is what follows `pasta collect --with`, options too. `inference of a long sequence`, which takes seconds each
+time, is done only where it is named.
 """
 
 from __future__ import annotations

@@ -309,9 +309,10 @@ def pipeline_show(config: str, *, mermaid: bool, settings: Sequence[str]) -> Non
 @pipeline.command("list")
 def pipeline_list() -> None:
     """List the shipped tools."""
-    from pasta.tools.shipped import load_tool, shipped_tools
+    from pasta.tools.shipped import ToolFiles, shipped_tools
 
-    tools = {name: load_tool(str(path)) for name, path in shipped_tools().items()}
+    files = ToolFiles()
+    tools = {name: files.tool(str(path)) for name, path in shipped_tools().items()}
     width = max(map(len, tools))
     for name, tool in tools.items():
         click.echo(f"{name:<{width}}  {tool.about}")

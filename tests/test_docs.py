@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pasta.tools.shipped import load_tool, shipped_tools
+from pasta.tools.shipped import ToolFiles, shipped_tools
 
 ROOT = Path(__file__).parent.parent
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.parametrize("tool", list(shipped_tools()))
 def test_every_tool_has_a_page_that_names_its_parameters_and_tables(tool):
     page = (ROOT / "docs" / "tools" / f"{tool.split('/')[0]}.md").read_text()
-    config = load_tool(tool)
+    config = ToolFiles().tool(tool)
     for name in [*config.parameters, *(spec.table for spec in config.inputs.values())]:
         assert f"`{name}`" in page, name
     assert f"pasta run {tool}" in page

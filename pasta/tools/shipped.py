@@ -148,24 +148,6 @@ class ToolFiles:
         return self._read[path]
 
 
-def load_tool(name: str) -> ToolConfig:
-    """Read the tool that `name` means.
-
-    Raises:
-        ConfigError: as `ToolFiles.tool` does.
-    """
-    return ToolFiles().tool(name)
-
-
-def load_included(name: str, includer: ToolConfig) -> ToolConfig:
-    """Read the tool that `includer` includes.
-
-    Raises:
-        ConfigError: as `ToolFiles.included` does.
-    """
-    return ToolFiles().included(name, includer)
-
-
 def _file_of(name: str, includer: ToolConfig) -> Path:
     """Return the file that `includer` includes."""
     for folder in _folders(includer):

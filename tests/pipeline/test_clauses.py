@@ -10,7 +10,7 @@ from pasta.pipeline.config import ToolConfig, parse_config
 from pasta.pipeline.graph import Graph
 from pasta.pipeline.identity import number_nodes
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.yaml_text import read_yaml
 
 HEAD = "{version: 1, tool: t, about: A., inputs: {kernels: kernel, calls: optional call}, "
@@ -18,7 +18,7 @@ HEAD = "{version: 1, tool: t, about: A., inputs: {kernels: kernel, calls: option
 
 def tool(rest: str) -> tuple[ToolConfig, Graph]:
     config = parse_config(read_yaml(HEAD + rest + "}"))
-    return config, build_graph(config, {}, load_included)
+    return config, build_graph(config, {}, ToolFiles().included)
 
 
 def same(short: str, long: str, *pairs: tuple[str, str]) -> None:

@@ -9,7 +9,7 @@ from pasta.pipeline.grouping import Grouping, find_grouping
 from pasta.pipeline.placement import place
 from pasta.pipeline.placement_text import describe
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.yaml_text import read_yaml
 
 HEAD = "{version: 1, tool: t, about: A., inputs: {kernels: {table: kernel}}, report: [], stages: "
@@ -20,7 +20,9 @@ SUMS = "sums: {use: aggregate, from: kernels, by: [trace, rank, name], measures:
 
 
 def grouped(stages: str, *wanted: str) -> Grouping | None:
-    graph = build_graph(parse_config(read_yaml(HEAD + "{" + stages + "}}")), {}, load_included)
+    graph = build_graph(
+        parse_config(read_yaml(HEAD + "{" + stages + "}}")), {}, ToolFiles().included
+    )
     return find_grouping(graph, wanted, place(graph, wanted, by_rank=False))
 
 
@@ -86,7 +88,7 @@ def test_the_check_says_what_may_run_on_cuts():
     sums = "sums: {use: aggregate, from: kernels, by: [trace, name], measures: {ns: sum(dur)}}"
     last = "last: {use: aggregate, from: sums, by: [trace], measures: {ns: max(ns)}}"
     stages = HEAD + "{" + f"{sums}, {last}" + "}}"
-    graph = build_graph(parse_config(read_yaml(stages)), {}, load_included)
+    graph = build_graph(parse_config(read_yaml(stages)), {}, ToolFiles().included)
     states, cuts = describe(graph, ["last"])
     assert states == "stages.sums: combined: a state for each shard"
     assert cuts == (

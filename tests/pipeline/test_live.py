@@ -17,7 +17,7 @@ from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.run import Source, run_graph
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.shipped import load_included, shipped_tools
+from pasta.tools.shipped import ToolFiles, shipped_tools
 from pasta.trace import empty_table
 from pasta.yaml_text import read_yaml
 
@@ -65,12 +65,12 @@ report: [{table: often}]
 
 def wired(text: str):
     config = parse_config(read_yaml(HEAD + text))
-    return config, build_graph(config, {}, load_included)
+    return config, build_graph(config, {}, ToolFiles().included)
 
 
 def shipped(name: str):
     config = load_config(shipped_tools()[name])
-    return config, build_graph(config, {}, load_included)
+    return config, build_graph(config, {}, ToolFiles().included)
 
 
 class Rows:
@@ -178,7 +178,7 @@ def test_an_input_of_a_named_run_takes_the_rows_of_that_run_only():
     head = HEAD.replace("{table: kernel}", "{table: kernel, run: before}")
     stages = "stages: {all: {use: aggregate, from: kernels, measures: {n: count(*)}}}\n"
     config = parse_config(read_yaml(head + stages + "report: [{table: all}]"))
-    live = LiveGraph(config, build_graph(config, {}, load_included), CpuEngine())
+    live = LiveGraph(config, build_graph(config, {}, ToolFiles().included), CpuEngine())
     for run in ("before", "after", "before"):
         live.add("kernel", frame("kernel", [{"name": "a"}]), run)
     assert live.tables()["all"].item() == 2

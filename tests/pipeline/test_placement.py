@@ -10,14 +10,14 @@ from pasta.pipeline.placement import place
 from pasta.pipeline.placement_text import describe
 from pasta.pipeline.run import wanted_nodes
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.yaml_text import read_yaml
 
 HEAD = "{version: 1, tool: t, about: A., inputs: {kernels: {table: kernel}, copies: {table: copy}}, report: [], stages: "
 
 
 def graph_of(stages: str):
-    return build_graph(parse_config(read_yaml(HEAD + stages + "}")), {}, load_included)
+    return build_graph(parse_config(read_yaml(HEAD + stages + "}")), {}, ToolFiles().included)
 
 
 def placed(stages: str, wanted: str, *, by_rank: bool = True):

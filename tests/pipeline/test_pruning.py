@@ -19,7 +19,7 @@ from pasta.pipeline.run import Source
 from pasta.pipeline.shards import ShardedInputs
 from pasta.pipeline.wiring import build_graph
 from pasta.schema import arrow_schema
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.trace import RANK_FOLDER, Trace
 from pasta.yaml_text import read_yaml
 
@@ -60,7 +60,7 @@ def tool(tmp_path, where: str, more: str = ""):
 
 
 def graph_of(path):
-    return build_graph(parse_config(read_yaml(path.read_text())), {}, load_included)
+    return build_graph(parse_config(read_yaml(path.read_text())), {}, ToolFiles().included)
 
 
 def destroy(trace: Trace, *ranks: int) -> None:

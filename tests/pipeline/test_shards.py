@@ -11,7 +11,7 @@ from pasta.pipeline.config import parse_config
 from pasta.pipeline.run import Source
 from pasta.pipeline.shards import ShardedInputs
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.trace import Trace
 from pasta.yaml_text import read_yaml
 from tests.pipeline.engines.ranks import ROW_GROUP, write
@@ -25,7 +25,7 @@ GRAPH = build_graph(
         )
     ),
     {},
-    load_included,
+    ToolFiles().included,
 )
 
 

@@ -12,7 +12,7 @@ from pasta.pipeline.engines.cpu import CpuEngine
 from pasta.pipeline.live import LiveGraph
 from pasta.pipeline.wiring import build_graph
 from pasta.tools.live_report import Status, live_report, view
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.yaml_text import read_yaml
 
 BEFORE = Status(10.0, {"kernel": 100, "span": 5}, 1 << 20, {}, 0.5, 2)
@@ -105,7 +105,7 @@ stages:
 report: [{finding: "half last {middle_ns}", from: middle}, {facts: number}]
 """
     config = parse_config(read_yaml(text))
-    live = LiveGraph(config, build_graph(config, {}, load_included), CpuEngine())
+    live = LiveGraph(config, build_graph(config, {}, ToolFiles().included), CpuEngine())
     live.add("kernel", pl.DataFrame({"name": ["a", "b"]}))
     report = live_report(live, "r")
     assert (report.findings, report.facts) == ([], {"kernels": 2})

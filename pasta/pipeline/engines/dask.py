@@ -283,7 +283,7 @@ def _local_cluster(workers: int | None) -> Any:
         )
 
 
-def _preloading(module: str) -> dict[str, list[Any]]:
+def _preloading(module: str) -> dict[str, Any]:
     """Return Dask's settings by which workers load a module too as they start, beside what the user has them load."""
     import dask
 

@@ -18,7 +18,7 @@ from pasta.pipeline.engines.slice_tasks import SliceWork
 from pasta.pipeline.run import Source, run_graph
 from pasta.pipeline.slicing import cut_slices, find_slicing
 from pasta.pipeline.wiring import build_graph
-from pasta.tools.shipped import load_included
+from pasta.tools.shipped import ToolFiles
 from pasta.trace import RANK_FOLDER, Trace
 from pasta.yaml_text import read_yaml
 from tests.pipeline.engines.ranks import trace_of_ranks, write
@@ -65,7 +65,7 @@ def sources(tmp_path_factory) -> dict[str, list[Source]]:
 
 def graph_of(stages: str):
     config = parse_config(read_yaml(HEAD + stages + "}"))
-    return config, build_graph(config, {}, load_included)
+    return config, build_graph(config, {}, ToolFiles().included)
 
 
 @pytest.mark.parametrize("rows", [1, 200, 700])

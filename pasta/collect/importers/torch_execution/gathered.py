@@ -61,7 +61,7 @@ class Gathered:
                 held = pl.DataFrame(file.read_row_group(block))
                 found.append(held[ascending[start:stop] - first])
         if not found:
-            return pl.DataFrame(self._schema.empty_table())
+            return pl.DataFrame(pa.Table.from_batches([], self._schema))
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         rows: pl.DataFrame = pl.concat(found)[back]
