@@ -1,6 +1,6 @@
 """What watching memory costs single kernels and steps of a transformer of several widths, on a GPU with PyTorch.
 
-    python benchmarks/memory_kernels.py [--variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"]
+    python benchmarks/memory_kernels.py [--variants "cuda.memory:touch,cuda.memory:touch --tensor-loads watched"]
                                         [--work "layer norm;inference 8192"]
 
 Each variant, and none, runs once in a process of its own, in which each piece of work is done seven times, with a wait
@@ -25,7 +25,7 @@ from typing import Any
 
 REPEATS, WARM_UP = 7, 2
 BARE = "bare"
-VARIANTS = "cuda.memory:touch,cuda.memory:touch --no-tensor-loads"
+VARIANTS = "cuda.memory:touch,cuda.memory:touch --tensor-loads watched"
 SHAPES = {4096: (32, 4, 2048), 8192: (64, 2, 4096), 16384: (128, 2, 4096), 24576: (192, 2, 4096)}
 """Width of a transformer -> its heads, and the sequences and tokens of a step."""
 

@@ -140,7 +140,8 @@ def run(variant: str, folder: Path, work: str) -> dict[str, float]:
         command = [sys.executable, __file__, "work", str(folder), f"--work={work}", f"--out={out}"]
         if variant != BARE:
             patches = fatbin("empty" if variant == PREFER_L1 else variant, folder).resolve()
-            collect = [sys.executable, "-m", "pasta", "collect", "--with", "cuda.memory:touch"]
+            watched = ["--with", "cuda.memory:touch", "--tensor-loads", "watched"]
+            collect = [sys.executable, "-m", "pasta", "collect", *watched]
             prefer = ["--prefer-l1"] if variant == PREFER_L1 else []
             command = [
                 *collect,

@@ -4,7 +4,7 @@
 
 The three ways of the paper's Figures 9 and 10, with its models (`examples/paper_models.py`, MODEL:BATCH) and one step that
 the GPU bounds, in inference, on a GPU with PyTorch. Of each model is printed: an iteration without a collector (median, and
-the spread of bare against bare over rounds), the same under `cuda.memory:touch` and under `cuda.memory:access` with every
+the spread of bare against bare over rounds), the same under `cuda.memory:touch`, with tensor copies watched, and under `cuda.memory:access` with every
 access in Parquet, what it takes to get the working sets out of the first trace and, on each engine, out of the second, and
 whether all three find the same. Iterations follow one of warm-up; seconds of an analysis are of a new process. What each
 process took goes to stderr when it ends; one that fails is told there and leaves its column empty, and the rest runs on.
@@ -70,7 +70,7 @@ def compared(model: str, rounds: int) -> list[str]:
         folder = Path(name)
         bare = [run(model, None, folder / "bare") for _ in range(rounds)]
         usual = statistics.median(bare)
-        touch = run(model, "cuda.memory:touch", folder / "touch")
+        touch = run(model, "cuda.memory:touch --tensor-loads watched", folder / "touch")
         access = run(model, "cuda.memory:access", folder / "access")
         reduced = analysed("working_set", folder / "touch", "cpu", folder / "of_touch")
         by_engine = {
@@ -109,7 +109,17 @@ def run(model: str, collector: str | None, folder: Path) -> float:
     out = folder.with_suffix(".json")
     command = [sys.executable, __file__, "--models", model, "--out", str(out)]
     if collector:
-        collect = ["-m", "pasta", "collect", "--with", collector, "--idle", "-o", str(folder), "--"]
+        collect = [
+            "-m",
+            "pasta",
+            "collect",
+            "--with",
+            *collector.split(),
+            "--idle",
+            "-o",
+            str(folder),
+            "--",
+        ]
         command = [sys.executable, *collect, *command]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     iteration = float(json.loads(out.read_text(encoding="utf-8")))

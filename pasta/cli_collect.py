@@ -82,8 +82,9 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Let cuda.memory look at shared and local memory too.",
     ),
     click.option(
-        "--no-tensor-loads", is_flag=True,
-        help="Let cuda.memory leave tensor copies (TMA) alone: kernels with them take 20 times their time.",
+        "--tensor-loads", type=click.Choice(["mapped", "watched", "none"]), metavar="HOW",
+        help="How cuda.memory tells of tensor copies (TMA): mapped, by what the tensor maps that a kernel is given span;"
+        " watched, each, at 10 to 20 times a kernel's time; or none. (Default: mapped at level touch, else watched.)",
     ),
     click.option(
         "--switch-patches", is_flag=True,
@@ -321,7 +322,7 @@ def _memory_options(options: dict[str, Any]) -> MemoryOptions:
         blocks=options["blocks"],
         records=options["records"],
         every_space=options["all_spaces"],
-        tensor_loads=not options["no_tensor_loads"],
+        tensor_loads=options["tensor_loads"] or "",
         switched=options["switch_patches"],
         instructions=options["instructions"],
         events=options["events"],

@@ -357,7 +357,7 @@ NOTHING_SELECTED = {
     "blocks": "",
     "records": "written",
     "all_spaces": False,
-    "no_tensor_loads": False,
+    "tensor_loads": None,
     "switch_patches": False,
     "instructions": False,
     "events": False,

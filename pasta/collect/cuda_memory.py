@@ -24,8 +24,10 @@ class MemoryOptions:
         blocks: `FIRST:LAST`, blocks of the grid whose accesses are recorded; empty: all.
         records: what becomes of accesses that are recorded: `written` as rows, or `counted`.
         every_space: shared, local and remote shared memory too.
-        tensor_loads: copies of tensors (TMA) into shared memory too, whose kernels then take some 20
-            times their time; without them what is read is a lower bound.
+        tensor_loads: what is told of copies of tensors (TMA): `watched`, what each reads, with which
+            kernels take some 20 times their time; `mapped`, what the tensor maps that a kernel is
+            given span, an upper bound that costs nothing on the device; `none`; empty: `mapped` at
+            level `touch`, and `watched` at levels that count.
         switched: kernels bear patches only while launches are watched, and take their own time otherwise;
             not for programs with CUDA graphs.
         instructions: count accesses by instruction.
@@ -45,7 +47,7 @@ class MemoryOptions:
     blocks: str = ""
     records: str = "written"
     every_space: bool = False
-    tensor_loads: bool = True
+    tensor_loads: str = ""
     switched: bool = False
     instructions: bool = False
     events: bool = False
@@ -78,7 +80,7 @@ class MemoryOptions:
             "blocks": self.blocks,
             "records": self.records if self.records != "written" else "",
             "spaces": "all" if self.every_space else "",
-            "tensor_loads": "" if self.tensor_loads else "no",
+            "tensor_loads": self.tensor_loads,
             "patches": "switched" if self.switched else "",
             "instructions": "yes" if self.instructions else "",
             "events": "yes" if self.events else "",

@@ -91,6 +91,19 @@ c = a @ b
 torch.cuda.synchronize()
 print(a.data_ptr(), b.data_ptr(), c.data_ptr())
 """
+PRODUCTS_OF_A_GRAPH = """
+import torch
+a = torch.randn(4096, 4096, device="cuda").to(torch.bfloat16)
+torch.cuda.synchronize()
+b = a @ a
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    c = (a @ b) @ b
+for _ in range(3):
+    graph.replay()
+torch.cuda.synchronize()
+"""
 MATRIX = 4096 * 4096 * 2
 
 
@@ -213,13 +226,8 @@ def test_a_graph_of_before_is_watched_under_switched_patches(tmp_path):
     assert len(set(found.values())) == 1
 
 
-@pytest.mark.parametrize("level", ["touch", "counts"])
-def test_a_product_of_matrices_reads_both_and_writes_its_own(tmp_path, level):
-    trace, told = recorded(tmp_path, PRODUCT, "--with", f"cuda.memory:{level}")
-    losses = dict(trace.losses().select("reason", "count").rows())
-    if any(reason.startswith("Compute Sanitizer: patch:") for reason in losses):
-        pytest.skip("this Compute Sanitizer does not see tensor copies")
-    assert not any("tensor copies" in reason for reason in losses)
+def of_last_launch(trace: Trace, told: str) -> list[dict[str, int | None]]:
+    """What the last launch touched of the allocations at the addresses that the program printed."""
     last = trace.scan("kernel").collect().sort("launch_id").row(-1, named=True)
     allocations = trace.scan("memory").filter(pl.col("event") == "allocate").collect()
     rows = trace.scan("touch").filter(
@@ -227,6 +235,32 @@ def test_a_product_of_matrices_reads_both_and_writes_its_own(tmp_path, level):
     )
     touched = {row["object_id"]: row for row in rows.collect().rows(named=True)}
     addresses = dict(allocations.select("address", "object_id").rows())
-    of_first, of_second, of_result = (touched[addresses[int(a)]] for a in told.split())
+    return [touched[addresses[int(address)]] for address in told.split()]
+
+
+@pytest.mark.parametrize("level", ["touch", "counts"])
+def test_a_product_of_matrices_reads_both_and_writes_its_own(tmp_path, level):
+    watched = ("--with", f"cuda.memory:{level}", "--tensor-loads", "watched")
+    trace, told = recorded(tmp_path, PRODUCT, *watched)
+    losses = dict(trace.losses().select("reason", "count").rows())
+    if any(reason.startswith("Compute Sanitizer: patch:") for reason in losses):
+        pytest.skip("this Compute Sanitizer does not see tensor copies")
+    assert not any("tensor copies" in reason for reason in losses)
+    of_first, of_second, of_result = of_last_launch(trace, told)
     assert (of_first["unique_read"], of_second["unique_read"]) == (MATRIX, MATRIX)
     assert of_result["unique_written"] <= MATRIX  # tensor copies to memory are not seen
+
+
+def test_a_product_of_matrices_touches_what_its_tensor_maps_span(tmp_path):
+    trace, told = recorded(tmp_path, PRODUCT, "--with", "cuda.memory:touch")
+    losses = dict(trace.losses().select("reason", "count").rows())
+    assert sum(n for reason, n in losses.items() if "told by the tensor maps" in reason) == 1
+    *read, written = (row["unique_bytes"] for row in of_last_launch(trace, told))
+    assert read == [MATRIX] * 2
+    assert MATRIX <= written <= MATRIX + 4096  # its allocation may have counters of the kernel, too
+
+
+def test_a_graph_says_that_tensor_copies_of_its_kernels_are_not_told(tmp_path):
+    trace, _ = recorded(tmp_path, PRODUCTS_OF_A_GRAPH, "--with", "cuda.memory:touch")
+    losses = dict(trace.losses().select("reason", "count").rows())
+    assert sum(n for reason, n in losses.items() if "no tensor map among" in reason) == 2 * 3

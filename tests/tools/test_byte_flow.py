@@ -23,7 +23,7 @@ def kernel(launch, name="", **more):
 
 
 def touch(launch, thing, read=0, written=0, space="tensor", **more):
-    return {"device": 0, "launch_id": launch, "span_id": 0, "space": space, "object_id": thing, "granularity": 1, "unique_read": read, "unique_written": written, "unique_bytes": max(read, written), **more}  # fmt: skip
+    return {"device": 0, "launch_id": launch, "span_id": 0, "space": space, "object_id": thing, "granularity": 1, "unique_read": read, "unique_written": written, "unique_bytes": max(read or 0, written or 0), **more}  # fmt: skip
 
 
 def block(launch, number, reads=0, writes=0, size=512):
@@ -88,6 +88,14 @@ def test_who_reads_later_needs_the_write():
     touches = [touch(1, 1, written=SIZE), touch(2, 1, read=SIZE), touch(4, 1, read=SIZE)]
     report = run([*touches, touch(3, 2, read=5)], tensors(1, 2, released=[(1, 50)]))
     assert pairs(report) == [("k1", "k2", SIZE, SIZE, SIZE), ("k1", "k4", SIZE, 0, 0)]
+
+
+def test_what_a_launch_reads_or_writes_counts_as_read():
+    """2 touches all of a by a tensor map, which does not say how."""
+    touches = [touch(1, 1, written=SIZE), touch(2, 1, None, None, unique_bytes=SIZE)]
+    report = run(touches, tensors(1))
+    assert pairs(report) == [("k1", "k2", SIZE, SIZE, SIZE)]
+    assert (report.facts["read_bytes"], report.facts["written_bytes"]) == (SIZE, SIZE)
 
 
 def test_writes_for_nobody():

@@ -3,7 +3,6 @@
  * CUDA loads this library into any program that it initialises (CUDA_INJECTION64_PATH). */
 #include "memory_collector.h"
 
-#include <generated_cuda_meta.h>
 #include <pthread.h>
 
 namespace pasta {
@@ -21,7 +20,7 @@ class MemoryHooks {
         case SANITIZER_CB_DOMAIN_RESOURCE: return resource(*collector, id, data);
         case SANITIZER_CB_DOMAIN_LAUNCH: return launch(*collector, id, data);
         case SANITIZER_CB_DOMAIN_GRAPHS: return graph(*collector, id, data);
-        case SANITIZER_CB_DOMAIN_DRIVER_API: return called_to_make_graphs(*collector, *static_cast<const Sanitizer_CallbackData *>(data));
+        case SANITIZER_CB_DOMAIN_DRIVER_API: return driver(*collector, id, *static_cast<const Sanitizer_CallbackData *>(data));
         default: return;
         }
     }
@@ -73,8 +72,8 @@ class MemoryHooks {
         }
     }
 
-    static void called_to_make_graphs(MemoryCollector &collector, const Sanitizer_CallbackData &data) {
-        if (data.callbackSite == SANITIZER_API_ENTER) collector.graph_is_made(data.context);
+    static void driver(MemoryCollector &collector, Sanitizer_CallbackId id, const Sanitizer_CallbackData &data) {
+        if (!LaunchArguments::here().take(id, data) && data.callbackSite == SANITIZER_API_ENTER) collector.graph_is_made(data.context);
     }
 
     static void graph(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
@@ -123,9 +122,11 @@ std::string subscribe(MemoryCollector &collector) {
     call.library.ask(subscriber);
     for (auto domain : {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS})
         call("callbacks", call.library.enable_domain, 1, subscriber, domain);
-    if (collector.asked().switched)
-        for (Sanitizer_CallbackId id : CALLS_THAT_MAKE_GRAPHS)
-            call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, id);
+    auto enable = [&](const auto &calls) {
+        for (Sanitizer_CallbackId id : calls) call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, id);
+    };
+    if (collector.asked().switched) enable(CALLS_THAT_MAKE_GRAPHS);
+    if (collector.asked().tensor_loads == TensorLoads::MAPPED) enable(CALLS_THAT_LAUNCH);
     return "";
 }
 

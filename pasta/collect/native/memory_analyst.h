@@ -84,6 +84,14 @@ class MemoryAnalyst {
         Touched outside, in_objects, outside_tensors;
     };
 
+    /* What patches saw of a page, beside what tensor maps span. */
+    struct Seen {
+        const Marks &marks;
+        const TensorSpans &spans;
+
+        Touched operator()(uint64_t begin, uint64_t end) const { return spans.beside(marks, begin, end); }
+    };
+
     MemoryRows &rows;
     const MemoryOptions &options;
     static constexpr int64_t REMEMBERED = 60'000'000'000;
@@ -97,12 +105,14 @@ class MemoryAnalyst {
         const Launch &launch = drained.launches[slot];
         if (launch.id == 0) return;
         const Totals &totals = drained.bank->totals(slot);
+        const TensorSpans spans = launch.mapped ? TensorSpans(*launch.mapped, options.granule_shift) : TensorSpans();
         Account fine, whole;
         for (uint32_t leaf : leaves) {
             Marks marks(drained.leaf_pages[leaf], drained.bank->leaf(leaf) + OWNER_WORDS, options.granule_shift, options.counts);
-            add_page(launch, marks, drained.leaf_pages[leaf], fine);
+            add_page(launch, {marks, spans}, drained.leaf_pages[leaf], fine);
         }
-        if (totals.without_leaf) add_whole_pages(drained, slot, launch, whole);
+        add_spans(launch, spans, fine);
+        if (totals.without_leaf) add_whole_pages(drained, slot, launch, spans, whole);
         write_objects(launch, fine, granule(), options.counts);
         write_objects(launch, whole, 1u << PAGE_SHIFT, false);
         if (!fine.outside_tensors.nothing())
@@ -110,16 +120,36 @@ class MemoryAnalyst {
         write_totals(launch, totals, fine, whole);
     }
 
-    void add_page(const Launch &launch, const Marks &marks, uint64_t page, Account &account) {
+    void add_page(const Launch &launch, const Seen &seen, uint64_t page, Account &account) {
         uint64_t end = page + PAGE_BYTES;
-        auto outside = [&](uint64_t from, uint64_t to) { account.outside += marks.of(from, to); };
+        auto outside = [&](uint64_t from, uint64_t to) { account.outside += seen(from, to); };
         each_life(objects, page, end, launch.moment, outside, [&](const Life &life) {
-            account.in_objects += add_life(marks, life, account.objects);
-            if (options.counts) add_blocks(launch, marks, life);
+            account.in_objects += add_life(seen(life.begin, life.end), life, account.objects);
+            if (options.counts) add_blocks(launch, seen.marks, life);
         });
+        add_tensors(launch, page, end, seen, account);
+    }
+
+    /* What tensor maps span counts whole, whatever of it the launch copies. */
+    void add_spans(const Launch &launch, const TensorSpans &spans, Account &account) {
+        for (const Span &span : spans.all()) {
+            auto spanned = [&](uint64_t from, uint64_t to) { return spans.touched(span.overlap(from, to)); };
+            objects.each(span.begin, span.end, launch.moment, [&](const Life &life) {
+                account.in_objects += add_life(spanned(life.begin, life.end), life, account.objects);
+            });
+            add_tensors(launch, span.begin, span.end, spanned, account);
+        }
+    }
+
+    /* The same of tensors, and of what lies in an allocation and in no tensor. */
+    template <class Touch> void add_tensors(const Launch &launch, uint64_t begin, uint64_t end, const Touch &touched, Account &account) {
         if (tensors.empty()) return;
-        auto untyped = [&](uint64_t from, uint64_t to) { add_outside_tensors(launch, marks, from, to, account); };
-        each_life(tensors, page, end, launch.moment, untyped, [&](const Life &life) { add_life(marks, life, account.tensors); });
+        auto untyped = [&](uint64_t from, uint64_t to) {
+            objects.each(from, to, launch.moment, [&](const Life &life) {
+                account.outside_tensors += touched(std::max(from, life.begin), std::min(to, life.end));
+            });
+        };
+        each_life(tensors, begin, end, launch.moment, untyped, [&](const Life &life) { add_life(touched(life.begin, life.end), life, account.tensors); });
     }
 
     /* Call `inside` with each object of a range, and `between` with each gap, less granules that an
@@ -136,15 +166,7 @@ class MemoryAnalyst {
         if (next < end) between(next, end);
     }
 
-    /* What lies in an allocation and in no tensor. */
-    void add_outside_tensors(const Launch &launch, const Marks &marks, uint64_t from, uint64_t to, Account &account) {
-        objects.each(from, to, launch.moment, [&](const Life &life) {
-            account.outside_tensors += marks.of(std::max(from, life.begin), std::min(to, life.end));
-        });
-    }
-
-    static Touched add_life(const Marks &marks, const Life &life, Sums &sums) {
-        Touched touched = marks.of(life.begin, life.end);
+    static Touched add_life(const Touched &touched, const Life &life, Sums &sums) {
         if (touched.nothing()) return touched;
         Sum &sum = sums[life.id];
         sum.touched += touched;
@@ -161,13 +183,13 @@ class MemoryAnalyst {
     }
 
     /* Pages for which there was no leaf bear two bits; a leaf of one granule stands for each. */
-    void add_whole_pages(const Drained &drained, uint32_t slot, const Launch &launch, Account &account) {
+    void add_whole_pages(const Drained &drained, uint32_t slot, const Launch &launch, const TensorSpans &spans, Account &account) {
         const uint32_t *words = drained.bank->page_words().data() + static_cast<size_t>(slot) * drained.bank->layout.pages;
         for (size_t page = 0; page < drained.page_address.size() && page < drained.bank->layout.pages; ++page) {
             uint32_t marked = words[page] & WHOLE_PAGE ? words[page] & (MARK_READ | MARK_WRITTEN) : 0;
             if (!marked) continue;
             Marks marks(drained.page_address[page], &marked, PAGE_SHIFT, false);
-            add_page(launch, marks, drained.page_address[page], account);
+            add_page(launch, {marks, spans}, drained.page_address[page], account);
         }
         rows.count_loss("pages of a launch without room for their granules: unique bytes at 2 MiB, not counted by object", drained.bank->totals(slot).without_leaf);
     }

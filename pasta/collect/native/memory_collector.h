@@ -3,6 +3,7 @@
 #define PASTA_MEMORY_COLLECTOR_H
 
 #include "cupti_clients.h"
+#include "launch_arguments.h"
 #include "memory_inventory.h"
 #include "memory_records.h"
 #include "nvtx_ranges.h"
@@ -43,6 +44,7 @@ class MemoryCollector {
 
     void module_loaded(const Sanitizer_ResourceModuleData &data) {
         OursNow ours;
+        inventory.module_loaded(data);
         modules.loaded(data.context, data.module);
     }
 
@@ -69,6 +71,7 @@ class MemoryCollector {
         if (closed) return;
         begin(data, data.hStream, data.stream, kernel, now);
         now.launch.stack = stack;
+        if (kernel->copies.any() && now.place.bank) map_tensors(data, now);
         watch(data, now);
     }
 
@@ -109,15 +112,16 @@ class MemoryCollector {
         Graph &graph = graph_of_thread();
         if (!graph.id || data.nodeType != CU_GRAPH_NODE_TYPE_KERNEL) return;
         OursNow ours;
-        bool wanted = inventory.kernel_of(data.launchData)->wanted;
+        const KernelOfLaunch &kernel = *inventory.kernel_of(data.launchData);
         std::lock_guard<std::mutex> guard(launching);
         if (closed) return;
         if (graph.kernels++ == 0) {
-            begin(data.launchData, graph.handle, graph.stream, inventory.graph_of(0, wanted), graph.now);
+            begin(data.launchData, graph.handle, graph.stream, inventory.graph_of(0, kernel.wanted), graph.now);
             graph.now.launch.graph = graph.id;
             graph.now.launch.stack = graph.stack;
             graph.context = data.launchData.context;
         }
+        without_maps += kernel.copies.any() && graph.now.place.bank;
         if (data.launchData.context == graph.context) return watch(data.launchData, graph.now);
         kernels_elsewhere += graph.now.place.bank != nullptr;
         watch(data.launchData, {.patches = graph.now.patches});
@@ -222,6 +226,7 @@ class MemoryCollector {
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
     bool wants_patches = !options.switched; /* also where no graph keeps them */
+    uint64_t with_maps = 0, without_maps = 0; /* launches that copy tensors as no patch sees */
     uint64_t not_selected = 0, while_patching = 0, without_context = 0, kernels_elsewhere = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
@@ -283,6 +288,15 @@ class MemoryCollector {
         if (now.place.bank) ++under_way;
         if (now.place.bank && options.slots_differ())
             now.place.bank->address(call, now.place.slot, code_of(data, *kernel), static_cast<uint32_t>(now.launch.id), handle);
+    }
+
+    /* Keep the tensor maps that a launch is given, as far as they are of memory that there is. */
+    void map_tensors(const Sanitizer_LaunchData &data, InFlight &now) {
+        MappedTensors found{now.launch.kernel->copies, {}};
+        if (now.context->reads_tensor_maps) found.maps = LaunchArguments::here().tensor_maps(driver.function_parameter, data.function);
+        std::erase_if(found.maps, [&](const TensorMap &map) { return !inventory.holds(map.address(), extent_of(map)); });
+        ++(found.maps.empty() ? without_maps : with_maps);
+        if (!found.maps.empty()) now.launch.mapped = std::make_shared<const MappedTensors>(std::move(found));
     }
 
     /* Tell a kernel where to leave what it does; nowhere, if it has no place. */
@@ -451,7 +465,9 @@ class MemoryCollector {
         for (auto &context : retired) add(*context);
         const std::pair<uint64_t, const char *> counted[] = {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
-            {options.tensor_loads ? 0 : launches - not_selected, "launches whose tensor copies (TMA) were left alone (--no-tensor-loads): what they read is a lower bound"},
+            {options.tensor_loads == TensorLoads::LEFT ? launches - not_selected : 0, "launches whose tensor copies (TMA) were left alone (--tensor-loads none): what they read is a lower bound"},
+            {with_maps, "launches whose tensor copies (TMA) are told by the tensor maps that they were given, not counted: unique bytes are an upper bound (see --tensor-loads)"},
+            {without_maps, "launches, or kernels of CUDA graphs, with tensor copies (TMA) and no tensor map among their arguments: what these copy is not told (see --tensor-loads)"},
             {while_patching, "launches while another thread set patches: their memory was not watched"},
             {kernels_elsewhere, "kernels of CUDA graphs on another device than the graph's first kernel: their memory was not watched"},
             {modules.without_switching(), "contexts of which a CUDA graph was made while patches could not be set, for another thread or a kernel that did not end (--switch-patches): no launch there was watched from then on"},

@@ -34,6 +34,7 @@ class MemoryContext {
     const CUcontext handle;
     const uint64_t number; /* from 1, in order of first launches */
     const int32_t device;
+    const bool reads_tensor_maps;
     PageTable pages;
     size_t pages_seen = 0; /* of what the inventory has */
     uint64_t not_watched = 0;             /* launches for which there was no place */
@@ -43,7 +44,7 @@ class MemoryContext {
 
     MemoryContext(CUcontext context, uint64_t its_number, int32_t its_device, const MemoryOptions &asked, Sanitizer &calls,
                   bool reads_maps)
-        : handle(context), number(its_number), device(its_device), options(asked), call(calls), reads_tensor_maps(reads_maps) {}
+        : handle(context), number(its_number), device(its_device), reads_tensor_maps(reads_maps), options(asked), call(calls) {}
 
     bool make(Sanitizer_StreamHandle stream) {
         stream_at_hand = stream;
@@ -146,7 +147,6 @@ class MemoryContext {
     static constexpr size_t PAGE_WORD_BYTES = 2 << 20; /* of each bank */
     const MemoryOptions &options;
     Sanitizer &call;
-    const bool reads_tensor_maps;
     std::array<Bank, BANKS> banks;
     std::array<std::vector<Launch>, BANKS> launches;
     std::vector<Drained> drained;

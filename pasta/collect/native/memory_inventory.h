@@ -7,6 +7,7 @@
 
 #include "cuda_text.h"
 #include "memory_analyst.h"
+#include "tensor_kernels.h"
 
 #include <sanitizer.h>
 
@@ -45,6 +46,15 @@ class MemoryInventory {
         const Object &object = known->second;
         push({.what = HostEvent::RELEASE, .device = object.device, .text = object.space, .address = address, .bytes = object.bytes, .object = object.id});
         live.erase(known);
+    }
+
+    /* Whether all of a range is in one live allocation. */
+    bool holds(uint64_t begin, uint64_t bytes) {
+        std::lock_guard<std::mutex> guard(lock);
+        auto after = live.upper_bound(begin);
+        if (after == live.begin()) return false;
+        const auto &[address, object] = *std::prev(after);
+        return begin - address <= object.bytes && bytes <= object.bytes - (begin - address);
     }
 
     /* A tensor's storage comes (bytes > 0) or goes; return its id. */
@@ -105,6 +115,7 @@ class MemoryInventory {
         KernelOfLaunch kernel;
         kernel.name = data.functionName ? demangled(data.functionName) : "unknown kernel";
         kernel.wanted = options.wants(kernel.name);
+        if (data.functionName) kernel.copies = tensor_kernels.of(data.module, data.functionName);
         std::lock_guard<std::mutex> guard(lock);
         known_kernels.push_back(std::move(kernel));
         kernels[data.function] = {data.module, &known_kernels.back()};
@@ -148,7 +159,12 @@ class MemoryInventory {
         graph_numbers.erase(graph);
     }
 
+    void module_loaded(const Sanitizer_ResourceModuleData &data) {
+        if (options.tensor_loads == TensorLoads::MAPPED) tensor_kernels.loaded(data.module, data.pCubin, data.cubinSize);
+    }
+
     void module_unloads(CUmodule module) {
+        tensor_kernels.unloads(module);
         std::lock_guard<std::mutex> guard(lock);
         std::erase_if(kernels, [&](const auto &entry) { return entry.second.module == module; });
     }
@@ -191,6 +207,7 @@ class MemoryInventory {
 
     const MemoryOptions &options;
     const int64_t offset;
+    TensorKernels tensor_kernels;
     std::mutex lock;
     std::condition_variable wake;
     std::map<uint64_t, Object> live;

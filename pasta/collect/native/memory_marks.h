@@ -12,13 +12,15 @@ namespace pasta {
 struct Touched {
     uint64_t read = 0, written = 0, any = 0; /* distinct bytes */
     uint64_t accesses[KINDS] = {};
+    bool either = false; /* of some of them it is not known which: then `read` and `written` say nothing */
 
-    bool nothing() const { return any == 0 && !(accesses[READ] | accesses[WRITE] | accesses[ATOMIC]); }
+    bool nothing() const { return !(any | read | written) && !(accesses[READ] | accesses[WRITE] | accesses[ATOMIC]); }
 
     Touched &operator+=(const Touched &other) {
         read += other.read;
         written += other.written;
         any += other.any;
+        either |= other.either;
         for (uint32_t kind = 0; kind < KINDS; ++kind) accesses[kind] += other.accesses[kind];
         return *this;
     }

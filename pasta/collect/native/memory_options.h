@@ -36,13 +36,17 @@ struct LaunchRange {
     bool has(uint64_t number) const { return number >= first && number <= last && (number - first) % every == 0; }
 };
 
+/* What is told of tensor copies (TMA): what each reads; or, as kernels that bear no patches there take their own time, what
+ * tensor maps among the arguments of a launch span; or nothing. */
+enum class TensorLoads { WATCHED, MAPPED, LEFT };
+
 struct MemoryOptions {
     static constexpr const char *NAME = "cuda.memory";
 
     bool records = false;       /* level `access` */
     bool counts = false;        /* levels `counts` and `access` */
     bool every_space = false;   /* shared, local and remote shared memory too */
-    bool tensor_loads = true;   /* tensor copies (TMA) into shared memory */
+    TensorLoads tensor_loads = TensorLoads::WATCHED;
     bool switched = false;      /* kernels bear patches only while launches are watched */
     bool instructions = false;  /* accesses by instruction */
     bool events = false;
@@ -66,7 +70,7 @@ struct MemoryOptions {
         options.instructions = text("instructions") == "yes" && !options.records;
         options.counts = options.records || options.instructions || level == "counts";
         options.every_space = text("spaces") == "all";
-        options.tensor_loads = text("tensor_loads") != "no";
+        options.tensor_loads = tensor_loads_of(text("tensor_loads"), options.counts);
         options.switched = text("patches") == "switched";
         options.events = text("events") == "yes";
         options.serial = text("serial") == "yes";
@@ -106,6 +110,12 @@ struct MemoryOptions {
     bool slots_differ() const { return records || tallies(); }
 
   private:
+    /* Only to be watched tells how often. */
+    static TensorLoads tensor_loads_of(const std::string &text, bool counts) {
+        if (text == "none") return TensorLoads::LEFT;
+        return text == "watched" || (text.empty() && counts) ? TensorLoads::WATCHED : TensorLoads::MAPPED;
+    }
+
     static uint64_t number_of(const std::string &text, uint64_t otherwise) {
         return text.empty() ? otherwise : std::strtoull(text.c_str(), nullptr, 10);
     }

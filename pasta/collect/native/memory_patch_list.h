@@ -47,7 +47,7 @@ inline WantedPatches wanted_patches(const MemoryOptions &options) {
         {SANITIZER_INSTRUCTION_BULK_COPY_SHARED_TO_GLOBAL, level + "bulk_store"},
         {SANITIZER_INSTRUCTION_BULK_REDUCTION_SHARED_TO_GLOBAL, level + "bulk_reduction"},
     };
-    if (options.tensor_loads) wanted.emplace_back(TENSOR_LOAD, level + "tensor_load");
+    if (options.tensor_loads == TensorLoads::WATCHED) wanted.emplace_back(TENSOR_LOAD, level + "tensor_load");
     if (options.every_space) {
         wanted.emplace_back(SANITIZER_INSTRUCTION_SHARED_MEMORY_ACCESS, level + "shared");
         wanted.emplace_back(SANITIZER_INSTRUCTION_LOCAL_MEMORY_ACCESS, level + "local");

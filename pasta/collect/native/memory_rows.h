@@ -2,10 +2,11 @@
 #ifndef PASTA_MEMORY_ROWS_H
 #define PASTA_MEMORY_ROWS_H
 
-#include "memory_marks.h"
 #include "stack_rows.h"
 #include "table_writer.h"
+#include "tensor_spans.h"
 
+#include <memory>
 #include <tuple>
 
 namespace pasta {
@@ -16,6 +17,7 @@ constexpr uint64_t RING_PATIENCE = 10'000'000'000;
 struct KernelOfLaunch {
     std::string name; /* demangled */
     bool wanted = true, is_graph = false;
+    TensorCopies copies; /* that bear no patches and are told by their tensor maps */
 };
 
 /* A launch as the host saw it; times in ns on the trace's clock. */
@@ -28,6 +30,7 @@ struct Launch {
     uint32_t grid[3], block[3];
     uint64_t graph, node;
     uint64_t stack = 0;
+    std::shared_ptr<const MappedTensors> mapped; /* where its tensor copies bear no patches */
 };
 
 class MemoryRows {
@@ -169,6 +172,7 @@ class MemoryRows {
         if (block < 0) touches.set_null<5>();
         if (pc < 0) touches.set_null<6>();
         if (!touched) touches.set_null<8>(), touches.set_null<9>(), touches.set_null<10>();
+        if (unique.either) touches.set_null<8>(), touches.set_null<9>();
         if (!counts) touches.set_null<11>(), touches.set_null<12>(), touches.set_null<13>();
         if (!bytes) touches.set_null<14>(), touches.set_null<15>();
     }

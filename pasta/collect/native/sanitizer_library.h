@@ -105,6 +105,7 @@ struct Driver {
     decltype(&cuDeviceTotalMem) device_memory = nullptr;
     decltype(&cuDeviceGetAttribute) device_attribute = nullptr;
     decltype(&cuTensorMapEncodeTiled) encode_tensor_map = nullptr; /* of drivers from CUDA 12.0 on */
+    decltype(&cuFuncGetParamInfo) function_parameter = nullptr;    /* from CUDA 12.4 on */
 
     bool load() {
         void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -113,6 +114,7 @@ struct Driver {
             return function != nullptr;
         };
         find("cuTensorMapEncodeTiled", encode_tensor_map);
+        find("cuFuncGetParamInfo", function_parameter);
         return find("cuStreamIsCapturing", is_capturing) && find("cuStreamQuery", query_stream) &&
                find("cuThreadExchangeStreamCaptureMode", exchange_capture_mode) &&
                find("cuStreamCreateWithPriority", create_stream) &&

@@ -1,12 +1,15 @@
 /* Launches of several threads, with streams and contexts that come and go meanwhile, as callbacks tell of them.
  *
  *     launches_at_once CHANNEL streams|failed|contexts|closing|trouble|graphs
+ *     launches_at_once CHANNEL maps MODULE
  *
  * Compute Sanitizer and the driver are stand-ins, and kernels run on the host: one reads as often as its grid has
  * blocks. The rows go to the channel. */
 #include "memory_collector.h"
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 using namespace pasta;
 
@@ -39,6 +42,27 @@ void free_all(CUcontext context) {
 bool is_gone(CUcontext context) {
     std::lock_guard<std::mutex> guard(memory_lock);
     return gone.count(context) != 0;
+}
+
+/* A tensor map as drivers lay it out. */
+CUresult encode(CUtensorMap *made, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+    static const std::map<CUtensorMapDataType, uint32_t> types{
+        {CU_TENSOR_MAP_DATA_TYPE_UINT8, 0}, {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 10}, {CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, 7}, {CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 9}};
+    TensorMap map{};
+    map.words[0] = static_cast<uint32_t>(reinterpret_cast<uint64_t>(address));
+    map.words[1] = static_cast<uint32_t>(reinterpret_cast<uint64_t>(address) >> 32);
+    map.words[2] = (rank - 1) << 4 | types.at(type) << 7;
+    for (uint32_t dimension = 0; dimension < rank; ++dimension) {
+        map.words[8 + dimension] = static_cast<uint32_t>(sizes[dimension] - 1);
+        map.words[dimension ? 14 : 13] |= (box[dimension] - 1) << (dimension ? 8 * (dimension - 1) : 24);
+        if (!dimension) continue;
+        map.words[2 + dimension] = static_cast<uint32_t>(strides[dimension - 1] >> 4);
+        map.words[7] |= static_cast<uint32_t>(strides[dimension - 1] >> 36) << 4 * (dimension - 1);
+    }
+    std::memset(made, 0, sizeof(*made));
+    std::memcpy(made, &map, sizeof(map));
+    return CUDA_SUCCESS;
 }
 
 void stand_in(MemoryCollector &collector) {
@@ -77,6 +101,12 @@ void stand_in(MemoryCollector &collector) {
     cuda.device_uuid = [](CUuuid *, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_memory = [](size_t *, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_attribute = [](int *, CUdevice_attribute, CUdevice) { return CUDA_SUCCESS; };
+    cuda.encode_tensor_map = encode;
+    cuda.function_parameter = [](CUfunction, size_t number, size_t *offset, size_t *bytes) {
+        *offset = 0;
+        *bytes = 128;
+        return number ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    };
 }
 
 /* What patches do: count, and mark one granule of the only page. */
@@ -246,6 +276,61 @@ void graphs(Program program) {
     tell("replayed later");
 }
 
+/* Kernels of a module in a file, with tensor maps among their arguments or without, and in a graph. */
+void maps(Program program, const char *file) {
+    MemoryCollector &collector = program.collector;
+    std::ifstream opened(file, std::ios::binary);
+    const std::vector<char> image(std::istreambuf_iterator<char>(opened), {});
+    Sanitizer_ResourceModuleData module{};
+    module.context = numbered<CUcontext>(1);
+    module.module = numbered<CUmodule>(11);
+    module.pCubin = image.data();
+    module.cubinSize = image.size();
+    collector.module_loaded(module);
+    auto launch = [&](const char *kernel, uint64_t function, uint64_t address) {
+        TensorMap map{};
+        map.words[0] = static_cast<uint32_t>(address);
+        map.words[1] = static_cast<uint32_t>(address >> 32);
+        map.words[8] = 4096 - 1;
+        map.words[13] = 255u << 24;
+        void *each[] = {&map};
+        cuLaunchKernel_params parameters{};
+        parameters.kernelParams = each;
+        Sanitizer_CallbackData call{};
+        call.functionParams = &parameters;
+        call.callbackSite = SANITIZER_API_ENTER;
+        LaunchArguments::here().take(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, call);
+        Sanitizer_LaunchData data = Program::launch_data(1, 1, ++launched);
+        data.module = module.module;
+        data.function = numbered<CUfunction>(function);
+        data.functionName = kernel;
+        told = nullptr;
+        collector.launch_begins(data);
+        program.end(launched);
+        call.callbackSite = SANITIZER_API_EXIT;
+        LaunchArguments::here().take(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, call);
+    };
+    launch("loads", 2, PAGE + (1 << 20));
+    launch("stores", 3, PAGE + (1 << 20));
+    launch("adds", 4, PAGE + (1 << 20));
+    launch("loads", 2, PAGE + PAGE_BYTES - 512); /* beyond all that there is */
+    Sanitizer_GraphLaunchData whole{};
+    whole.context = numbered<CUcontext>(1);
+    whole.graphExec = numbered<CUgraphExec>(1);
+    collector.graph_begins(whole);
+    Sanitizer_GraphNodeLaunchData node{};
+    node.nodeType = CU_GRAPH_NODE_TYPE_KERNEL;
+    node.launchData = Program::launch_data(1, 1, ++launched);
+    node.launchData.module = module.module;
+    for (uint64_t function : {2, 4, 2}) {
+        node.launchData.function = numbered<CUfunction>(function);
+        node.launchData.functionName = function == 2 ? "loads" : "adds";
+        collector.node_begins(node);
+    }
+    run_kernel(const_cast<Slot &>(*told), launched);
+    collector.graph_ends();
+}
+
 } // namespace
 
 int main(int, char **arguments) {
@@ -266,6 +351,7 @@ int main(int, char **arguments) {
     else if (what == "contexts") contexts(program);
     else if (what == "closing") late = closing(program);
     else if (what == "graphs") graphs(program);
+    else if (what == "maps") maps(program, arguments[3]);
     else trouble(program);
     collector.close();
     if (late.joinable()) late.join();

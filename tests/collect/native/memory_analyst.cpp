@@ -1,6 +1,6 @@
 /* Stands for a GPU: a launch is given a place, leaves marks there as patches would, and is drained.
  *
- *     memory_analyst CHANNEL objects|whole|tallies|moving|stuck|polling
+ *     memory_analyst CHANNEL objects|whole|tallies|mapped loads|mapped stores|mapped both|moving|stuck|polling
  *
  * With the last three, launches hold all banks: for 0.3 s, while records are read (`moving`) or not, or for good, while
  * records are read (`polling`). The exit status tells whether the next launch had a place (0) or not (5), and of one that had
@@ -91,6 +91,25 @@ void tallies(Device device) {
     device.slot.bank->tallies_lost = 6;
 }
 
+/* A matrix of floats in rows of 256 bytes, of which a copy can touch so many. */
+TensorMap matrix(uint64_t address, uint32_t rows, uint32_t bytes_between) {
+    TensorMap map{};
+    map.words[0] = static_cast<uint32_t>(address);
+    map.words[1] = static_cast<uint32_t>(address >> 32);
+    map.words[2] = 1 << 4 | 7 << 7;
+    map.words[3] = bytes_between >> 4;
+    map.words[8] = 256 / 4 - 1;
+    map.words[9] = rows - 1;
+    return map;
+}
+
+/* All of the second object's first tensor and 60 KiB beyond, and three granules of the third object. */
+std::shared_ptr<const MappedTensors> mapped(const std::string &what) {
+    MappedTensors tensors{{what != "mapped stores", what != "mapped loads", false}, {}};
+    tensors.maps = {matrix(PAGE + (1 << 20), 256, 256), matrix(PAGE + PAGE_BYTES, 3, 4096)};
+    return std::make_shared<const MappedTensors>(tensors);
+}
+
 void tell(MemoryAnalyst &analyst, HostEvent::What what, uint64_t moment, uint64_t address, uint64_t bytes, uint64_t object) {
     HostEvent event{.what = what, .moment = moment, .ts = 100, .tid = 9, .device = 1, .text = "device", .address = address, .bytes = bytes, .object = object};
     analyst.take(event);
@@ -144,7 +163,8 @@ int main(int, char **arguments) {
     Place place = context.take(nullptr, nullptr, 0, [] {});
     if (!place.bank) return 2;
     Device device{*const_cast<Slot *>(place.bank->on_device(place.slot)), options.counts};
-    if (what == "objects") objects(device);
+    if (what.starts_with("mapped")) launch.mapped = mapped(what);
+    if (what == "objects" || launch.mapped) objects(device);
     else if (what == "whole") whole_pages(device);
     else tallies(device);
     context.launched(place, launch);

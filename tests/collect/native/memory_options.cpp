@@ -18,7 +18,7 @@ int main(int count, char **arguments) {
     } else {
         MemoryOptions options = MemoryOptions::from(settings);
         std::printf("%s records=%d counts=%d spaces=%d tensor_loads=%d switched=%d events=%d stacks=%d serial=%d granule=%u block=%u device=%llu blocks=%llu:%llu",
-                    options.patches().c_str(), options.records, options.counts, options.every_space, options.tensor_loads, options.switched, options.events, options.stacks,
+                    options.patches().c_str(), options.records, options.counts, options.every_space, static_cast<int>(options.tensor_loads), options.switched, options.events, options.stacks,
                     options.serial, 1u << options.granule_shift, 1u << options.block_shift,
                     static_cast<unsigned long long>(options.device_bytes), static_cast<unsigned long long>(options.blocks.first),
                     static_cast<unsigned long long>(options.blocks.last));

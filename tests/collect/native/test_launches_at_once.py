@@ -12,6 +12,7 @@ import pytest
 
 from pasta.collect.channel import Channel
 from pasta.collect.wire import TEXT, TEXTS, WIRE_TABLES, Decoder
+from tests.collect.native.cubin_help import LOAD, MOVE, STORE, cubin
 from tests.collect.native.threads_help import THREAD_SANITIZER, compiled, output_of
 
 SOURCE = Path(__file__).with_name("launches_at_once.cpp")
@@ -24,11 +25,11 @@ def program(request, tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("native"), SOURCE, request.param)
 
 
-def tables_of(program, what):
+def tables_of(program, *what):
     tables: dict[str, list[pa.Table]] = {}
     with Channel.create("launches", tables=WIRE_TABLES) as channel:
         with ThreadPoolExecutor() as threads:
-            running = threads.submit(output_of, program, channel.folder, what)
+            running = threads.submit(output_of, program, channel.folder, *what)
             decoder = None
             while True:
                 ended, batch = running.done(), channel.poll()
@@ -96,3 +97,24 @@ def test_patches_stay_from_a_graph_on_in_its_context(program):
     elsewhere = [count for reason, count in losses.items() if "another device" in reason]
     assert elsewhere == [1]
     assert not any("another thread" in reason for reason in losses)
+
+
+def test_tensor_copies_are_told_by_the_maps_that_a_launch_is_given(program, tmp_path):
+    module = tmp_path / "module"
+    module.write_bytes(cubin({"loads": [LOAD], "stores": [STORE], "adds": [MOVE]}))
+    tables, _ = tables_of(program, "maps", module)
+    launches = tables["kernel"].select("launch_id", "name")
+    touch = tables["touch"].filter(space="device").join(launches, on="launch_id").sort("launch_id")
+    told = touch.select("name", "unique_read", "unique_written", "unique_bytes").rows()
+    seen, spanned = 512, 4096  # the first granule of the object, and what the map spans
+    assert told == [
+        ("loads", seen + spanned, 0, seen + spanned),
+        ("stores", seen, spanned, seen + spanned),
+        ("adds", seen, 0, seen),
+        ("loads", seen, 0, seen),
+        ("CUDA graph of 3 kernels", seen, 0, seen),
+    ]
+    losses = dict(tables["loss"].select("reason", "count").rows())
+    by_maps = [count for reason, count in losses.items() if "told by the tensor maps" in reason]
+    not_told = [count for reason, count in losses.items() if "no tensor map among" in reason]
+    assert (by_maps, not_told) == ([2], [1 + 2])

@@ -133,6 +133,31 @@ def test_sizes_are_metrics_and_what_is_not_known_is_a_loss(program):
     assert memory.count(("release", 1)) == memory.count(("allocate", 1)) == 1
 
 
+SPANNED_KEYS = [("device", 2), ("device", 3), ("tensor", 1), ("tensor", 0), ("global", 0)]
+SPANNED = {
+    "mapped loads": [
+        *((65536, 0, 65536), (1536, 512, 2048), (4096, 0, 4096)),
+        *((63488, 988, 64476), (68608, 1500, 69596)),
+    ],
+    "mapped stores": [
+        *((512, 65536, 65536), (0, 2048, 2048), (512, 4096, 4096)),
+        *((512, 63964, 64476), (2048, 68572, 69596)),
+    ],
+    "mapped both": [(None, None, either) for either in (65536, 2048, 4096, 64476, 69596)],
+}
+"""Maps span 64 KiB of the second object, of which a granule was seen to be read, and three granules of the third, of
+which another was seen to be written."""
+
+
+@pytest.mark.parametrize("what", SPANNED)
+def test_what_tensor_maps_span_counts_whole_beside_what_was_seen(program, what):
+    tables = rows(program, what, "touch")
+    found = {row[:2]: row[5:8] for row in touched(tables)}
+    assert [found[key] for key in SPANNED_KEYS] == SPANNED[what]
+    assert found["device", 1] == (512, 476, 988)
+    assert found["unknown", 0] == (1024, 512, 1024)
+
+
 def test_pages_without_room_count_as_a_whole(program):
     tables = rows(program, "whole", "touch")
     assert touched(tables) == {

@@ -87,7 +87,7 @@ def test_options_arrive_as_the_launcher_tells_them(ask):
         block=8192,
         blocks="2:5",
         every_space=True,
-        tensor_loads=False,
+        tensor_loads="none",
         switched=True,
         events=True,
         serial=True,
@@ -95,7 +95,7 @@ def test_options_arrive_as_the_launcher_tells_them(ask):
     )
     settings = options.in_program() | {"level": "counts", "match": r"gemm_\d+\(", "stacks": True}
     assert ask(settings, "options", "gemm_12(int)", "gemm_x(int)") == (
-        "counts_ records=0 counts=1 spaces=1 tensor_loads=0 switched=1 events=1 stacks=1 serial=1 granule=4096 block=8192"
+        "counts_ records=0 counts=1 spaces=1 tensor_loads=2 switched=1 events=1 stacks=1 serial=1 granule=4096 block=8192"
         f" device={9 << 20} blocks=2:5 1 0"
     )
 

@@ -1,0 +1,130 @@
+/* Which kernels copy tensors (TMA), by their code. */
+#ifndef PASTA_TENSOR_KERNELS_H
+#define PASTA_TENSOR_KERNELS_H
+
+#include "tensor_spans.h"
+
+#include <cuda.h>
+#include <elf.h>
+
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace pasta {
+
+/* The code of a module, as an ELF file in memory: a section for each kernel and for each function that is called. */
+class ModuleCode {
+  public:
+    ModuleCode(const char *image, size_t its_bytes) : bytes(image, image ? its_bytes : 0) {}
+
+    /* Call `visit(name, is_kernel, code)` with each function; false: this is no such file. */
+    template <class Visit> bool each_function(Visit visit) const {
+        const auto *header = at<Elf64_Ehdr>(0);
+        if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64) return false;
+        for (uint32_t number = 0; number < header->e_shnum; ++number) {
+            const Elf64_Shdr *section = section_of(*header, number);
+            if (!section) return false;
+            std::string_view name = name_of(*header, *section);
+            if (section->sh_type != SHT_PROGBITS || !name.starts_with(CODE)) continue;
+            name.remove_prefix(CODE.size());
+            visit(name, has_section(*header, ARGUMENTS, name), part(section->sh_offset, section->sh_size));
+        }
+        return true;
+    }
+
+  private:
+    static constexpr std::string_view CODE = ".text.", ARGUMENTS = ".nv.constant0."; /* kernels have both */
+    const std::string_view bytes;
+
+    std::string_view part(uint64_t offset, uint64_t size) const {
+        return offset <= bytes.size() && size <= bytes.size() - offset ? bytes.substr(offset, size) : std::string_view();
+    }
+
+    template <class Item> const Item *at(uint64_t offset) const {
+        std::string_view found = part(offset, sizeof(Item));
+        return found.empty() ? nullptr : reinterpret_cast<const Item *>(found.data());
+    }
+
+    const Elf64_Shdr *section_of(const Elf64_Ehdr &header, uint64_t number) const { return at<Elf64_Shdr>(header.e_shoff + number * header.e_shentsize); }
+
+    std::string_view name_of(const Elf64_Ehdr &header, const Elf64_Shdr &section) const {
+        const Elf64_Shdr *names = section_of(header, header.e_shstrndx);
+        if (!names) return {};
+        std::string_view text = part(names->sh_offset, names->sh_size);
+        if (section.sh_name >= text.size()) return {};
+        text.remove_prefix(section.sh_name);
+        return text.substr(0, text.find('\0'));
+    }
+
+    bool has_section(const Elf64_Ehdr &header, std::string_view begin, std::string_view end) const {
+        for (uint32_t number = 0; number < header.e_shnum; ++number) {
+            const Elf64_Shdr *section = section_of(header, number);
+            std::string_view name = section ? name_of(header, *section) : std::string_view();
+            if (name.starts_with(begin) && name.substr(begin.size()) == end) return true;
+        }
+        return false;
+    }
+};
+
+/* What tensor copies there are among instructions of 128 bits. The lowest nine bits of each say what it does: by
+ * what nvcc 13.0 makes for compute capabilities 9.0, 10.0, 10.3 and 12.0, and three bits above them how. */
+inline TensorCopies tensor_copies_of(std::string_view code) {
+    constexpr uint64_t DOES = 0x1FF, LOADS = 0x1B4, STORES = 0x1B5, REDUCES = 0x1B6;
+    TensorCopies found;
+    for (size_t offset = 0; offset + 16 <= code.size(); offset += 16) {
+        uint64_t word;
+        std::memcpy(&word, code.data() + offset, sizeof(word));
+        found.load |= (word & DOES) == LOADS;
+        found.store |= (word & DOES) == STORES;
+        found.reduce |= (word & DOES) == REDUCES;
+    }
+    return found;
+}
+
+/* For any thread. */
+class TensorKernels {
+  public:
+    /* A module whose code cannot be read may do anything. */
+    void loaded(CUmodule module, const char *image, size_t bytes) {
+        Module found;
+        bool read = ModuleCode(image, bytes).each_function([&](std::string_view name, bool is_kernel, std::string_view code) {
+            TensorCopies copies = tensor_copies_of(code);
+            if (is_kernel && copies.any()) found.kernels.emplace(name, copies);
+            if (!is_kernel) found.called |= copies;
+        });
+        if (!read) found.called = {true, true, true};
+        std::lock_guard<std::mutex> guard(lock);
+        modules[module] = std::move(found);
+    }
+
+    void unloads(CUmodule module) {
+        std::lock_guard<std::mutex> guard(lock);
+        modules.erase(module);
+    }
+
+    /* A kernel may call any function of its module. */
+    TensorCopies of(CUmodule module, const std::string &kernel) {
+        std::lock_guard<std::mutex> guard(lock);
+        auto known = modules.find(module);
+        if (known == modules.end()) return {};
+        TensorCopies copies = known->second.called;
+        auto own = known->second.kernels.find(kernel);
+        if (own != known->second.kernels.end()) copies |= own->second;
+        return copies;
+    }
+
+  private:
+    struct Module {
+        std::unordered_map<std::string, TensorCopies> kernels;
+        TensorCopies called; /* of functions that are no kernels */
+    };
+    std::mutex lock;
+    std::unordered_map<CUmodule, Module> modules;
+};
+
+} // namespace pasta
+
+#endif
