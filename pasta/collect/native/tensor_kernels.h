@@ -7,11 +7,14 @@
 #include <cuda.h>
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace pasta {
 
@@ -22,17 +25,15 @@ class ModuleCode {
 
     /* Call `visit(name, is_kernel, code)` with each function; false: this is no such file. */
     template <class Visit> bool each_function(Visit visit) const {
-        const auto *header = at<Elf64_Ehdr>(0);
-        if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64) return false;
-        for (uint32_t number = 0; number < header->e_shnum; ++number) {
-            const Elf64_Shdr *section = section_of(*header, number);
-            if (!section) return false;
-            std::string_view name = name_of(*header, *section);
-            if (section->sh_type != SHT_PROGBITS || !name.starts_with(CODE)) continue;
+        std::unordered_set<std::string_view> kernels;
+        bool read = each_section([&](std::string_view name, const Elf64_Shdr &) {
+            if (name.starts_with(ARGUMENTS)) kernels.insert(name.substr(ARGUMENTS.size()));
+        });
+        return read && each_section([&](std::string_view name, const Elf64_Shdr &section) {
+            if (section.sh_type != SHT_PROGBITS || !name.starts_with(CODE)) return;
             name.remove_prefix(CODE.size());
-            visit(name, has_section(*header, ARGUMENTS, name), part(section->sh_offset, section->sh_size));
-        }
-        return true;
+            visit(name, kernels.count(name) != 0, part(section.sh_offset, section.sh_size));
+        });
     }
 
   private:
@@ -43,29 +44,31 @@ class ModuleCode {
         return offset <= bytes.size() && size <= bytes.size() - offset ? bytes.substr(offset, size) : std::string_view();
     }
 
-    template <class Item> const Item *at(uint64_t offset) const {
+    template <class Item> std::optional<Item> at(uint64_t offset) const {
         std::string_view found = part(offset, sizeof(Item));
-        return found.empty() ? nullptr : reinterpret_cast<const Item *>(found.data());
+        if (found.empty()) return std::nullopt;
+        Item item;
+        std::memcpy(&item, found.data(), sizeof(item));
+        return item;
     }
 
-    const Elf64_Shdr *section_of(const Elf64_Ehdr &header, uint64_t number) const { return at<Elf64_Shdr>(header.e_shoff + number * header.e_shentsize); }
-
-    std::string_view name_of(const Elf64_Ehdr &header, const Elf64_Shdr &section) const {
-        const Elf64_Shdr *names = section_of(header, header.e_shstrndx);
-        if (!names) return {};
-        std::string_view text = part(names->sh_offset, names->sh_size);
-        if (section.sh_name >= text.size()) return {};
-        text.remove_prefix(section.sh_name);
-        return text.substr(0, text.find('\0'));
-    }
-
-    bool has_section(const Elf64_Ehdr &header, std::string_view begin, std::string_view end) const {
-        for (uint32_t number = 0; number < header.e_shnum; ++number) {
-            const Elf64_Shdr *section = section_of(header, number);
-            std::string_view name = section ? name_of(header, *section) : std::string_view();
-            if (name.starts_with(begin) && name.substr(begin.size()) == end) return true;
+    /* Of very many sections the first one says how many there are, and which has their names. */
+    template <class Visit> bool each_section(Visit visit) const {
+        const auto header = at<Elf64_Ehdr>(0);
+        if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64) return false;
+        auto section_of = [&](uint64_t number) { return at<Elf64_Shdr>(header->e_shoff + number * header->e_shentsize); };
+        const auto first = section_of(0);
+        if (!first) return false;
+        const uint64_t count = header->e_shnum ? header->e_shnum : first->sh_size;
+        const auto names = section_of(header->e_shstrndx == SHN_XINDEX ? first->sh_link : header->e_shstrndx);
+        for (uint64_t number = 0; number < count; ++number) {
+            const auto section = section_of(number);
+            if (!section || !names) return false;
+            std::string_view text = part(names->sh_offset, names->sh_size);
+            text.remove_prefix(std::min<size_t>(section->sh_name, text.size()));
+            visit(text.substr(0, text.find('\0')), *section);
         }
-        return false;
+        return true;
     }
 };
 

@@ -73,9 +73,10 @@ def copies(program, image: Path, *kernels: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_each_kernel_has_what_is_in_its_code(program, tmp_path):
-    image = tmp_path / "module"
-    image.write_bytes(cubin({name: code for name, (code, _) in KERNELS.items()}))
+@pytest.mark.parametrize("as_very_many", [False, True])
+def test_each_kernel_has_what_is_in_its_code(program, tmp_path, as_very_many):
+    image, code = tmp_path / "module", {name: code for name, (code, _) in KERNELS.items()}
+    image.write_bytes(cubin(code, as_very_many=as_very_many))
     assert copies(program, image, *KERNELS) == [told for _, told in KERNELS.values()]
 
 
