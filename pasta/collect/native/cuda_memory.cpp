@@ -73,16 +73,23 @@ class MemoryHooks {
     }
 
     static void driver(MemoryCollector &collector, Sanitizer_CallbackId id, const Sanitizer_CallbackData &data) {
-        if (!LaunchArguments::here().take(id, data) && data.callbackSite == SANITIZER_API_ENTER) collector.graph_is_made(data.context);
+        if (LaunchArguments::here().take(id, data) || data.callbackSite != SANITIZER_API_ENTER) return;
+        bool changes = std::find(std::begin(CALLS_THAT_CHANGE_GRAPHS), std::end(CALLS_THAT_CHANGE_GRAPHS), id) != std::end(CALLS_THAT_CHANGE_GRAPHS);
+        if (changes) collector.maps().graph_changes(*static_cast<const CUgraphExec *>(data.functionParams));
+        else collector.graph_is_made(data.context);
     }
 
     static void graph(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {
         auto *whole = static_cast<const Sanitizer_GraphLaunchData *>(data);
         auto *node = static_cast<const Sanitizer_GraphNodeLaunchData *>(data);
+        auto *made = static_cast<const Sanitizer_GraphExecData *>(data);
         if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_CREATING) {
             collector.graph_is_made();
+        } else if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_CREATED) {
+            collector.maps().graph_is_made(made->graph, made->graphExec);
         } else if (id == SANITIZER_CBID_GRAPHS_GRAPHEXEC_DESTROYING) {
-            collector.has().graph_goes(static_cast<const Sanitizer_GraphExecData *>(data)->graphExec);
+            collector.maps().graph_changes(made->graphExec);
+            collector.has().graph_goes(made->graphExec);
         } else if (id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN && !whole->isGraphUpload) {
             drain_before_exit();
             collector.graph_begins(*whole);
@@ -126,7 +133,7 @@ std::string subscribe(MemoryCollector &collector) {
         for (Sanitizer_CallbackId id : calls) call("callbacks", call.library.enable_callback, 1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, id);
     };
     if (collector.asked().switched) enable(CALLS_THAT_MAKE_GRAPHS);
-    if (collector.asked().tensor_loads == TensorLoads::MAPPED) enable(CALLS_THAT_LAUNCH);
+    if (collector.asked().tensor_loads == TensorLoads::MAPPED) enable(CALLS_THAT_LAUNCH), enable(CALLS_THAT_CHANGE_GRAPHS);
     return "";
 }
 

@@ -3,8 +3,7 @@
 #define PASTA_MEMORY_COLLECTOR_H
 
 #include "cupti_clients.h"
-#include "launch_arguments.h"
-#include "memory_inventory.h"
+#include "mapped_launches.h"
 #include "memory_records.h"
 #include "nvtx_ranges.h"
 #include "patched_modules.h"
@@ -35,6 +34,7 @@ class MemoryCollector {
     MemoryInventory &has() { return inventory; }
     Sanitizer &sanitizer() { return call; }
     Driver &cuda() { return driver; }
+    MappedLaunches &maps() { return mapped; }
     const MemoryOptions &asked() const { return options; }
 
     void start() {
@@ -64,14 +64,17 @@ class MemoryCollector {
         InFlight &now = in_flight();
         forget(now);
         if (closed) return;
-        if (is_capturing(data.stream)) return modules_stay(data.context, [] { return true; }); /* queries would end the capture */
         const KernelOfLaunch *kernel = inventory.kernel_of(data);
+        if (is_capturing(data.stream)) {
+            if (kernel->copies.any()) mapped.captured(data.stream, data.function, kernel->copies);
+            return modules_stay(data.context, [] { return true; }); /* queries would end the capture */
+        }
         uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
         if (closed) return;
         begin(data, data.hStream, data.stream, kernel, now);
         now.launch.stack = stack;
-        if (kernel->copies.any() && now.place.bank) map_tensors(data, now);
+        if (kernel->copies.any() && now.place.bank) now.launch.mapped = mapped.of_launch(data.function, kernel->copies, now.context->reads_tensor_maps);
         watch(data, now);
     }
 
@@ -105,6 +108,7 @@ class MemoryCollector {
         graph.stream = data.stream;
         graph.stack = stack_here();
         graph.id = inventory.graph_number(data.graphExec);
+        graph.made = data.graphExec;
     }
 
     /* All kernels of a graph have the slot of its launch: the device knows no other. */
@@ -121,7 +125,7 @@ class MemoryCollector {
             graph.now.launch.stack = graph.stack;
             graph.context = data.launchData.context;
         }
-        without_maps += kernel.copies.any() && graph.now.place.bank;
+        graph.copying += kernel.copies.any();
         if (data.launchData.context == graph.context) return watch(data.launchData, graph.now);
         kernels_elsewhere += graph.now.place.bank != nullptr;
         watch(data.launchData, {.patches = graph.now.patches});
@@ -132,6 +136,7 @@ class MemoryCollector {
         Graph &graph = graph_of_thread();
         if (graph.now.launch.id) {
             graph.now.launch.kernel = inventory.graph_of(graph.kernels, true);
+            if (graph.copying && graph.now.place.bank) graph.now.launch.mapped = mapped.of_graph(graph.made, graph.copying, graph.now.context->reads_tensor_maps);
             end(graph.now, "cuGraphLaunch");
             kernels_of_graphs += graph.kernels;
         }
@@ -205,7 +210,8 @@ class MemoryCollector {
         CUcontext context = nullptr; /* of its first kernel */
         Sanitizer_StreamHandle handle = nullptr;
         CUstream stream = nullptr;
-        size_t kernels = 0;
+        CUgraphExec made = nullptr;
+        size_t kernels = 0, copying = 0; /* of tensors, and no patch sees it */
         InFlight now;
     };
 
@@ -215,6 +221,7 @@ class MemoryCollector {
     Sanitizer call;
     Driver driver;
     MemoryInventory inventory;
+    MappedLaunches mapped{inventory, driver};
     PatchedModules modules;
     std::mutex launching; /* guards all below but what the analyst alone uses */
     std::map<CUcontext, std::unique_ptr<MemoryContext>> contexts;
@@ -226,7 +233,6 @@ class MemoryCollector {
     std::atomic<uint64_t> chosen{0}; /* launches of wanted kernels */
     std::atomic<bool> recording{true};
     bool wants_patches = !options.switched; /* also where no graph keeps them */
-    uint64_t with_maps = 0, without_maps = 0; /* launches that copy tensors as no patch sees */
     uint64_t not_selected = 0, while_patching = 0, without_context = 0, kernels_elsewhere = 0, given_up = 0, raw_dropped = 0, raw_missing = 0, raw_counted = 0;
     std::atomic<uint64_t> kernels_of_graphs{0};
     std::atomic<bool> closed{false};
@@ -288,15 +294,6 @@ class MemoryCollector {
         if (now.place.bank) ++under_way;
         if (now.place.bank && options.slots_differ())
             now.place.bank->address(call, now.place.slot, code_of(data, *kernel), static_cast<uint32_t>(now.launch.id), handle);
-    }
-
-    /* Keep the tensor maps that a launch is given, as far as they are of memory that there is. */
-    void map_tensors(const Sanitizer_LaunchData &data, InFlight &now) {
-        MappedTensors found{now.launch.kernel->copies, {}};
-        if (now.context->reads_tensor_maps) found.maps = LaunchArguments::here().tensor_maps(driver.function_parameter, data.function);
-        std::erase_if(found.maps, [&](const TensorMap &map) { return !inventory.holds(map.address(), extent_of(map)); });
-        ++(found.maps.empty() ? without_maps : with_maps);
-        if (!found.maps.empty()) now.launch.mapped = std::make_shared<const MappedTensors>(std::move(found));
     }
 
     /* Tell a kernel where to leave what it does; nowhere, if it has no place. */
@@ -466,8 +463,8 @@ class MemoryCollector {
         const std::pair<uint64_t, const char *> counted[] = {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
             {options.tensor_loads == TensorLoads::LEFT ? launches - not_selected : 0, "launches whose tensor copies (TMA) were left alone (--tensor-loads none): what they read is a lower bound"},
-            {with_maps, "launches whose tensor copies (TMA) are told by the tensor maps that they were given, not counted: unique bytes are an upper bound (see --tensor-loads)"},
-            {without_maps, "launches, or kernels of CUDA graphs, with tensor copies (TMA) and no tensor map among their arguments: what these copy is not told (see --tensor-loads)"},
+            {mapped.with.load(), "launches whose tensor copies (TMA) are told by the tensor maps that they were given, not counted: unique bytes are an upper bound (see --tensor-loads)"},
+            {mapped.without.load(), "launches, or kernels of CUDA graphs, with tensor copies (TMA) and no tensor map among their arguments: what these copy is not told (see --tensor-loads)"},
             {while_patching, "launches while another thread set patches: their memory was not watched"},
             {kernels_elsewhere, "kernels of CUDA graphs on another device than the graph's first kernel: their memory was not watched"},
             {modules.without_switching(), "contexts of which a CUDA graph was made while patches could not be set, for another thread or a kernel that did not end (--switch-patches): no launch there was watched from then on"},

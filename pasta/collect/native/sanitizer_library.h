@@ -105,6 +105,7 @@ struct Driver {
     decltype(&cuDeviceTotalMem) device_memory = nullptr;
     decltype(&cuDeviceGetAttribute) device_attribute = nullptr;
     decltype(&cuTensorMapEncodeTiled) encode_tensor_map = nullptr; /* of drivers from CUDA 12.0 on */
+    CUresult (*capture_info)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *) = nullptr;
     decltype(&cuFuncGetParamInfo) function_parameter = nullptr;    /* from CUDA 12.4 on */
 
     bool load() {
@@ -114,6 +115,7 @@ struct Driver {
             return function != nullptr;
         };
         find("cuTensorMapEncodeTiled", encode_tensor_map);
+        find("cuStreamGetCaptureInfo_v2", capture_info);
         find("cuFuncGetParamInfo", function_parameter);
         return find("cuStreamIsCapturing", is_capturing) && find("cuStreamQuery", query_stream) &&
                find("cuThreadExchangeStreamCaptureMode", exchange_capture_mode) &&

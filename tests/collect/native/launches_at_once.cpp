@@ -102,6 +102,11 @@ void stand_in(MemoryCollector &collector) {
     cuda.device_memory = [](size_t *, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_attribute = [](int *, CUdevice_attribute, CUdevice) { return CUDA_SUCCESS; };
     cuda.encode_tensor_map = encode;
+    cuda.capture_info = [](CUstream, CUstreamCaptureStatus *, cuuint64_t *capture, CUgraph *graph, const CUgraphNode **, size_t *) {
+        *capture = 9;
+        *graph = reinterpret_cast<CUgraph>(5);
+        return CUDA_SUCCESS;
+    };
     cuda.function_parameter = [](CUfunction, size_t number, size_t *offset, size_t *bytes) {
         *offset = 0;
         *bytes = 128;
@@ -276,7 +281,7 @@ void graphs(Program program) {
     tell("replayed later");
 }
 
-/* Kernels of a module in a file, with tensor maps among their arguments or without, and in a graph. */
+/* Kernels of a module in a file, with tensor maps among their arguments or without; and in a graph, of which one of two that load is captured. */
 void maps(Program program, const char *file) {
     MemoryCollector &collector = program.collector;
     std::ifstream opened(file, std::ios::binary);
@@ -314,21 +319,30 @@ void maps(Program program, const char *file) {
     launch("stores", 3, PAGE + (1 << 20));
     launch("adds", 4, PAGE + (1 << 20));
     launch("loads", 2, PAGE + PAGE_BYTES - 512); /* beyond all that there is */
-    Sanitizer_GraphLaunchData whole{};
-    whole.context = numbered<CUcontext>(1);
-    whole.graphExec = numbered<CUgraphExec>(1);
-    collector.graph_begins(whole);
-    Sanitizer_GraphNodeLaunchData node{};
-    node.nodeType = CU_GRAPH_NODE_TYPE_KERNEL;
-    node.launchData = Program::launch_data(1, 1, ++launched);
-    node.launchData.module = module.module;
-    for (uint64_t function : {2, 4, 2}) {
-        node.launchData.function = numbered<CUfunction>(function);
-        node.launchData.functionName = function == 2 ? "loads" : "adds";
-        collector.node_begins(node);
-    }
-    run_kernel(const_cast<Slot &>(*told), launched);
-    collector.graph_ends();
+    capturing = true;
+    launch("loads", 2, PAGE + (1 << 20));
+    capturing = false;
+    auto replay = [&] {
+        Sanitizer_GraphLaunchData whole{};
+        whole.context = numbered<CUcontext>(1);
+        whole.graphExec = numbered<CUgraphExec>(1);
+        collector.graph_begins(whole);
+        Sanitizer_GraphNodeLaunchData node{};
+        node.nodeType = CU_GRAPH_NODE_TYPE_KERNEL;
+        node.launchData = Program::launch_data(1, 1, ++launched);
+        node.launchData.module = module.module;
+        for (uint64_t function : {2, 4, 2}) {
+            node.launchData.function = numbered<CUfunction>(function);
+            node.launchData.functionName = function == 2 ? "loads" : "adds";
+            collector.node_begins(node);
+        }
+        run_kernel(const_cast<Slot &>(*told), launched);
+        collector.graph_ends();
+    };
+    collector.maps().graph_is_made(numbered<CUgraph>(5), numbered<CUgraphExec>(1));
+    replay();
+    collector.maps().graph_changes(numbered<CUgraphExec>(1));
+    replay();
 }
 
 } // namespace

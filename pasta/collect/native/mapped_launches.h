@@ -1,0 +1,104 @@
+/* The tensor maps of launches whose tensor copies bear no patches. */
+#ifndef PASTA_MAPPED_LAUNCHES_H
+#define PASTA_MAPPED_LAUNCHES_H
+
+#include "launch_arguments.h"
+#include "memory_inventory.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace pasta {
+
+/* After these a graph that can be launched has other arguments than it was made with; the graph is their first argument. */
+constexpr Sanitizer_CallbackId CALLS_THAT_CHANGE_GRAPHS[] = {
+    SANITIZER_CBID_DRIVER_API_cuGraphExecUpdate,
+    SANITIZER_CBID_DRIVER_API_cuGraphExecUpdate_v2,
+    SANITIZER_CBID_DRIVER_API_cuGraphExecKernelNodeSetParams,
+    SANITIZER_CBID_DRIVER_API_cuGraphExecKernelNodeSetParams_v2,
+    SANITIZER_CBID_DRIVER_API_cuGraphExecChildGraphNodeSetParams,
+    SANITIZER_CBID_DRIVER_API_cuGraphExecNodeSetParams,
+};
+
+/* For any thread. A launch counts as one with maps, or as one without. */
+class MappedLaunches {
+  public:
+    using Maps = std::shared_ptr<const MappedTensors>;
+    std::atomic<uint64_t> with{0}, without{0}; /* without: kernels, where it is a graph's */
+
+    MappedLaunches(MemoryInventory &known, const Driver &calls) : inventory(known), driver(calls) {}
+
+    /* Of the launch that this thread makes. */
+    Maps of_launch(CUfunction function, TensorCopies copies, bool reads_maps) {
+        return counted({copies, reads_maps ? arguments(function) : std::vector<TensorMap>()}, 1);
+    }
+
+    /* This thread captures a kernel: a graph's launch tells no arguments. */
+    void captured(CUstream stream, CUfunction function, TensorCopies copies) {
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        cuuint64_t capture = 0;
+        CUgraph graph = nullptr;
+        if (!driver.capture_info || driver.capture_info(stream, &status, &capture, &graph, nullptr, nullptr) != CUDA_SUCCESS) return;
+        std::vector<TensorMap> maps = arguments(function);
+        if (maps.empty()) return;
+        std::lock_guard<std::mutex> guard(lock);
+        Captured &mine = captures[graph];
+        if (mine.capture != capture) mine = {capture, 0, {}}; /* another graph had this handle */
+        ++mine.kernels;
+        mine.tensors.copies |= copies;
+        mine.tensors.maps.insert(mine.tensors.maps.end(), maps.begin(), maps.end());
+    }
+
+    void graph_is_made(CUgraph graph, CUgraphExec made) {
+        std::lock_guard<std::mutex> guard(lock);
+        auto found = captures.find(graph);
+        if (found == captures.end()) return;
+        graphs[made] = std::move(found->second);
+        captures.erase(found);
+    }
+
+    /* It goes, or its kernels get other arguments. */
+    void graph_changes(CUgraphExec graph) {
+        std::lock_guard<std::mutex> guard(lock);
+        graphs.erase(graph);
+    }
+
+    /* Of a graph's launch, in which so many kernels have tensor copies. */
+    Maps of_graph(CUgraphExec graph, uint64_t kernels, bool reads_maps) {
+        Captured found;
+        {
+            std::lock_guard<std::mutex> guard(lock);
+            auto known = graphs.find(graph);
+            if (known != graphs.end() && reads_maps) found = known->second;
+        }
+        if (found.kernels < kernels) without += kernels - found.kernels;
+        return found.kernels ? counted(std::move(found.tensors), found.kernels) : nullptr;
+    }
+
+  private:
+    struct Captured {
+        uint64_t capture = 0, kernels = 0;
+        MappedTensors tensors;
+    };
+    MemoryInventory &inventory;
+    const Driver &driver;
+    std::mutex lock;
+    std::unordered_map<CUgraph, Captured> captures;
+    std::unordered_map<CUgraphExec, Captured> graphs;
+
+    std::vector<TensorMap> arguments(CUfunction function) const { return LaunchArguments::here().tensor_maps(driver.function_parameter, function); }
+
+    /* As far as they are of memory that there is. */
+    Maps counted(MappedTensors tensors, uint64_t kernels) {
+        std::erase_if(tensors.maps, [&](const TensorMap &map) { return !inventory.holds(map.address(), extent_of(map)); });
+        if (tensors.maps.empty()) return without += kernels, nullptr;
+        ++with;
+        return std::make_shared<const MappedTensors>(std::move(tensors));
+    }
+};
+
+} // namespace pasta
+
+#endif
