@@ -28,7 +28,7 @@ tests_collect() {
 }
 system() { python -m pasta doctor && python -m pasta system show; }
 touch_bound_by_gpu() {
-  memory_overhead --variants "cuda.memory:touch,cuda.memory:touch --no-tensor-loads" \
+  memory_overhead --variants "cuda.memory:touch,cuda.memory:touch --tensor-loads none" \
     --settings "GPU-bound; fp32,GPU-bound; bf16"
 }
 touch_by_kernel() { python benchmarks/memory_kernels.py; }

@@ -84,7 +84,7 @@ collect_options: list[Callable[[Any], Any]] = [
     click.option(
         "--tensor-loads", type=click.Choice(["mapped", "watched", "none"]), metavar="HOW",
         help="How cuda.memory tells of tensor copies (TMA): mapped, by what the tensor maps that a kernel is given span;"
-        " watched, each, at 10 to 20 times a kernel's time; or none. (Default: mapped at level touch, else watched.)",
+        " watched, each, at 10 to 20 times a kernel's time; or none. (Default: watched where accesses are counted by object or instruction, else mapped.)",
     ),
     click.option(
         "--switch-patches", is_flag=True,

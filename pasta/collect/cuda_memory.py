@@ -9,6 +9,7 @@ from pasta.collect.native_library import memory_library, memory_patches
 from pasta.collect.toolkits import find_sanitizer
 from pasta.errors import CollectError
 
+TENSOR_LOADS = ("mapped", "watched", "none")
 _LARGEST_GRANULE = 2 << 20
 
 
@@ -26,8 +27,8 @@ class MemoryOptions:
         every_space: shared, local and remote shared memory too.
         tensor_loads: what is told of copies of tensors (TMA): `watched`, what each reads, with which
             kernels take some 20 times their time; `mapped`, what the tensor maps that a kernel is
-            given span, an upper bound that costs nothing on the device; `none`; empty: `mapped` at
-            level `touch`, and `watched` at levels that count.
+            given span, an upper bound that costs nothing on the device; `none`; empty: `watched` where
+            accesses are counted (levels `counts` and `access`, `instructions`), else `mapped`.
         switched: kernels bear patches only while launches are watched, and take their own time otherwise;
             not for programs with CUDA graphs.
         instructions: count accesses by instruction.
@@ -56,6 +57,9 @@ class MemoryOptions:
     device_bytes: int | None = None
 
     def __post_init__(self) -> None:
+        if self.tensor_loads not in ("", *TENSOR_LOADS):
+            told = ", ".join(TENSOR_LOADS)
+            raise CollectError(f"--tensor-loads {self.tensor_loads}: expected one of {told}")
         _check_power("--granularity", self.granularity)
         _check_power("--block", self.block)
         if self.block is not None and self.block < (self.granularity or 512):

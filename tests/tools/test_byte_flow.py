@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,9 +91,10 @@ def test_who_reads_later_needs_the_write():
     assert pairs(report) == [("k1", "k2", SIZE, SIZE, SIZE), ("k1", "k4", SIZE, 0, 0)]
 
 
-def test_what_a_launch_reads_or_writes_counts_as_read():
+@pytest.mark.parametrize("counted", [{}, {"reads": 0, "writes": 0, "atomics": 0}])
+def test_what_a_launch_reads_or_writes_counts_as_read(counted):
     """2 touches all of a by a tensor map, which does not say how."""
-    touches = [touch(1, 1, written=SIZE), touch(2, 1, None, None, unique_bytes=SIZE)]
+    touches = [touch(1, 1, written=SIZE), touch(2, 1, None, None, unique_bytes=SIZE, **counted)]
     report = run(touches, tensors(1))
     assert pairs(report) == [("k1", "k2", SIZE, SIZE, SIZE)]
     assert (report.facts["read_bytes"], report.facts["written_bytes"]) == (SIZE, SIZE)

@@ -185,12 +185,16 @@ def test_no_gain_is_told_where_everything_fits(make_trace, mebibytes, fits):
 
 @pytest.mark.parametrize(
     ("space", "read", "came"),
-    [("managed", 65_536, 2), ("managed", 0, 0), ("device", 65_536, 0)],
+    [("managed", 65_536, 2), ("managed", 0, 0), ("managed", None, 2), ("device", 65_536, 0)],
 )
 def test_managed_memory_that_is_read_first_was_written_by_the_host(make_trace, space, read, came):
-    """Two pages: nothing else can have written what a launch reads first; who writes first moves nothing."""
+    """Two pages: nothing else can have written what a launch reads first; who writes first moves nothing.
+
+    What a tensor map spans may be read.
+    """
+    written = None if read is None else 65_536
     allocated = [{**MEMORY[0], "space": space}]
-    touches = [touch(1, space, 1, 2 * 65_536, unique_read=read, unique_written=65_536)]
+    touches = [touch(1, space, 1, 2 * 65_536, unique_read=read, unique_written=written)]
     trace = make_trace(kernel=KERNELS, memory=allocated, touch=touches)
     rows = by_policy(pasta.run("uvm_simulate", trace=trace, memory=1 << 30))
     assert rows["no advice"]["faults"] == 2

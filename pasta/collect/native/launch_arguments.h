@@ -42,13 +42,14 @@ class LaunchArguments {
         return true;
     }
 
-    /* What looks like a map: 64 bytes, of which all that a map says can be. */
-    std::vector<TensorMap> tensor_maps(decltype(&cuFuncGetParamInfo) parameter, CUfunction function) const {
+    /* What looks like a map: 64 bytes, of which all that a map says can be. Asked once: the arguments are of this kernel alone. */
+    std::vector<TensorMap> take_tensor_maps(decltype(&cuFuncGetParamInfo) parameter, CUfunction function) {
         std::vector<TensorMap> found;
         if (packed) find_maps(static_cast<const char *>(packed), packed_bytes, found);
         size_t offset = 0, bytes = 0;
         for (size_t number = 0; each && parameter && parameter(function, number, &offset, &bytes) == CUDA_SUCCESS; ++number)
             find_maps(static_cast<const char *>(each[number]), bytes, found);
+        *this = {};
         return found;
     }
 
@@ -77,7 +78,7 @@ class LaunchArguments {
     }
 
     static bool can_be(const TensorMap &map) {
-        if (!map.is_plain() || !map.address() || map.address() % 16 || map.words[15] || !extent_of(map)) return false;
+        if (!map.is_known() || !map.address() || map.address() % 16 || map.words[15] || !extent_of(map)) return false;
         if (map.box(0) * map.stride(0) % 16) return false;
         for (uint32_t dimension = map.rank(); dimension < 5; ++dimension)
             if (map.size(dimension) != 1 || map.box(dimension) != 1) return false;

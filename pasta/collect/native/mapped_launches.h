@@ -27,6 +27,7 @@ class MappedLaunches {
   public:
     using Maps = std::shared_ptr<const MappedTensors>;
     std::atomic<uint64_t> with{0}, without{0}; /* without: kernels, where it is a graph's */
+    std::atomic<uint64_t> partly{0};           /* with some maps that say nothing */
 
     MappedLaunches(MemoryInventory &known, const Driver &calls) : inventory(known), driver(calls) {}
 
@@ -88,11 +89,12 @@ class MappedLaunches {
     std::unordered_map<CUgraph, Captured> captures;
     std::unordered_map<CUgraphExec, Captured> graphs;
 
-    std::vector<TensorMap> arguments(CUfunction function) const { return LaunchArguments::here().tensor_maps(driver.function_parameter, function); }
+    std::vector<TensorMap> arguments(CUfunction function) const { return LaunchArguments::here().take_tensor_maps(driver.function_parameter, function); }
 
-    /* As far as they are of memory that there is. */
+    /* As far as they are of memory that there is, and say where it lies. */
     Maps counted(MappedTensors tensors, uint64_t kernels) {
-        std::erase_if(tensors.maps, [&](const TensorMap &map) { return !inventory.holds(map.address(), extent_of(map)); });
+        size_t left_out = std::erase_if(tensors.maps, [&](const TensorMap &map) { return map.is_interleaved() || !inventory.holds(map.address(), extent_of(map)); });
+        partly += left_out && !tensors.maps.empty();
         if (tensors.maps.empty()) return without += kernels, nullptr;
         ++with;
         return std::make_shared<const MappedTensors>(std::move(tensors));

@@ -464,6 +464,7 @@ class MemoryCollector {
             {not_selected, "launches that the selection leaves out: their memory was not watched"},
             {options.tensor_loads == TensorLoads::LEFT ? launches - not_selected : 0, "launches whose tensor copies (TMA) were left alone (--tensor-loads none): what they read is a lower bound"},
             {mapped.with.load(), "launches whose tensor copies (TMA) are told by the tensor maps that they were given, not counted: unique bytes are an upper bound (see --tensor-loads)"},
+            {mapped.partly.load(), "of these, launches with a further tensor map that is of no known allocation, or of interleaved elements: what is copied by that is not told"},
             {mapped.without.load(), "launches, or kernels of CUDA graphs, with tensor copies (TMA) and no tensor map among their arguments: what these copy is not told (see --tensor-loads)"},
             {while_patching, "launches while another thread set patches: their memory was not watched"},
             {kernels_elsewhere, "kernels of CUDA graphs on another device than the graph's first kernel: their memory was not watched"},

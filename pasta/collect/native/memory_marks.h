@@ -41,6 +41,9 @@ class Marks {
         : page(page_address), words(leaf), shift(granule_shift),
           counters(counted ? leaf + mark_words(granule_shift) : nullptr) {}
 
+    uint64_t begin() const { return page; }
+    uint64_t end() const { return page + PAGE_BYTES; }
+
     /* What was touched of the bytes [begin, end), cut to the page. */
     Touched of(uint64_t begin, uint64_t end) const {
         begin = std::max(begin, page);

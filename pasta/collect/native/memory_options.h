@@ -113,7 +113,7 @@ struct MemoryOptions {
     /* Only to be watched tells how often. */
     static TensorLoads tensor_loads_of(const std::string &text, bool counts) {
         if (text == "none") return TensorLoads::LEFT;
-        return text == "watched" || (text.empty() && counts) ? TensorLoads::WATCHED : TensorLoads::MAPPED;
+        return text == "watched" || (text != "mapped" && counts) ? TensorLoads::WATCHED : TensorLoads::MAPPED;
     }
 
     static uint64_t number_of(const std::string &text, uint64_t otherwise) {

@@ -28,11 +28,14 @@ struct alignas(16) TensorMap {
     /* Elements of whole bytes, side by side, none left out: the others are not read here. A step says nothing
      * along a dimension of which a box has one element. */
     PASTA_OF_TENSOR_MAP bool is_plain() const {
-        bool plain = rank() <= 5 && element_type() < ELEMENT_TYPES && !(words[2] >> 11 & 3);
+        bool plain = is_known() && !is_interleaved();
         for (uint32_t dimension = 0; dimension < 5; ++dimension)
             plain = plain && (box(dimension) == 1 || !(words[13] >> 3 * dimension & 7));
         return plain;
     }
+
+    PASTA_OF_TENSOR_MAP bool is_known() const { return rank() <= 5 && element_type() < ELEMENT_TYPES; }
+    PASTA_OF_TENSOR_MAP bool is_interleaved() const { return words[2] >> 11 & 3; }
 
     /* Bytes from one element to the next along a dimension. */
     PASTA_OF_TENSOR_MAP uint64_t stride(uint32_t dimension) const {

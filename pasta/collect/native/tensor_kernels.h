@@ -7,7 +7,6 @@
 #include <cuda.h>
 #include <elf.h>
 
-#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -28,11 +27,14 @@ class ModuleCode {
         std::unordered_set<std::string_view> kernels;
         bool read = each_section([&](std::string_view name, const Elf64_Shdr &) {
             if (name.starts_with(ARGUMENTS)) kernels.insert(name.substr(ARGUMENTS.size()));
+            return true;
         });
         return read && each_section([&](std::string_view name, const Elf64_Shdr &section) {
-            if (section.sh_type != SHT_PROGBITS || !name.starts_with(CODE)) return;
+            if (section.sh_type != SHT_PROGBITS || !name.starts_with(CODE)) return true;
             name.remove_prefix(CODE.size());
-            visit(name, kernels.count(name) != 0, part(section.sh_offset, section.sh_size));
+            auto code = part(section.sh_offset, section.sh_size);
+            if (code) visit(name, kernels.count(name) != 0, *code);
+            return code.has_value();
         });
     }
 
@@ -40,33 +42,35 @@ class ModuleCode {
     static constexpr std::string_view CODE = ".text.", ARGUMENTS = ".nv.constant0."; /* kernels have both */
     const std::string_view bytes;
 
-    std::string_view part(uint64_t offset, uint64_t size) const {
-        return offset <= bytes.size() && size <= bytes.size() - offset ? bytes.substr(offset, size) : std::string_view();
+    std::optional<std::string_view> part(uint64_t offset, uint64_t size) const {
+        if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
+        return bytes.substr(offset, size);
     }
 
     template <class Item> std::optional<Item> at(uint64_t offset) const {
-        std::string_view found = part(offset, sizeof(Item));
-        if (found.empty()) return std::nullopt;
+        auto found = part(offset, sizeof(Item));
+        if (!found) return std::nullopt;
         Item item;
-        std::memcpy(&item, found.data(), sizeof(item));
+        std::memcpy(&item, found->data(), sizeof(item));
         return item;
     }
 
-    /* Of very many sections the first one says how many there are, and which has their names. */
+    /* Call `visit(name, section)` with each section until it is false. Of very many sections the first one says how many there are, and
+     * which has their names. */
     template <class Visit> bool each_section(Visit visit) const {
         const auto header = at<Elf64_Ehdr>(0);
         if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64) return false;
         auto section_of = [&](uint64_t number) { return at<Elf64_Shdr>(header->e_shoff + number * header->e_shentsize); };
         const auto first = section_of(0);
-        if (!first) return false;
+        if (!first || header->e_shentsize < sizeof(Elf64_Shdr)) return false;
         const uint64_t count = header->e_shnum ? header->e_shnum : first->sh_size;
         const auto names = section_of(header->e_shstrndx == SHN_XINDEX ? first->sh_link : header->e_shstrndx);
+        const auto text = names ? part(names->sh_offset, names->sh_size) : std::nullopt;
         for (uint64_t number = 0; number < count; ++number) {
             const auto section = section_of(number);
-            if (!section || !names) return false;
-            std::string_view text = part(names->sh_offset, names->sh_size);
-            text.remove_prefix(std::min<size_t>(section->sh_name, text.size()));
-            visit(text.substr(0, text.find('\0')), *section);
+            if (!section || !text || section->sh_name > text->size()) return false;
+            std::string_view name = text->substr(section->sh_name);
+            if (!visit(name.substr(0, name.find('\0')), *section)) return false;
         }
         return true;
     }

@@ -78,8 +78,10 @@ class TensorSpans {
         return all;
     }
 
-    /* What was seen of a range beside what is counted as spanned. */
+    /* What was seen of a range, cut to the page of the marks, beside what is counted as spanned. */
     Touched beside(const Marks &marks, uint64_t begin, uint64_t end) const {
+        begin = std::max(begin, marks.begin());
+        end = std::min(end, marks.end());
         Touched seen = marks.of(begin, end);
         auto next = std::upper_bound(spans.begin(), spans.end(), begin, [](uint64_t address, const Span &span) { return address < span.end; });
         if (next == spans.end() || next->begin >= end) return seen;

@@ -43,10 +43,10 @@ CUresult parameter(CUfunction, size_t number, size_t *offset, size_t *bytes) {
     return CUDA_SUCCESS;
 }
 
-void tell(const char *what, bool taken = true) {
+void tell(const char *what) {
     std::printf("%s:", what);
-    for (const TensorMap &map : LaunchArguments::here().tensor_maps(&parameter, nullptr)) std::printf(" %" PRIu64, map.address() - ADDRESS);
-    std::puts(taken ? "" : " not taken");
+    for (const TensorMap &map : LaunchArguments::here().take_tensor_maps(&parameter, nullptr)) std::printf(" %" PRIu64, map.address() - ADDRESS);
+    std::puts("");
 }
 
 bool call(Sanitizer_CallbackId id, const void *parameters, Sanitizer_ApiCallbackSite site = SANITIZER_API_ENTER) {
@@ -60,6 +60,9 @@ bool call(Sanitizer_CallbackId id, const void *parameters, Sanitizer_ApiCallback
 void tell_changed(const char *what, size_t word, uint32_t value) {
     const Map before = arguments.first;
     arguments.first.read.words[word] = value;
+    cuLaunchKernel_params launch{};
+    launch.kernelParams = each;
+    call(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, &launch);
     tell(what);
     arguments.first = before;
 }
@@ -71,8 +74,10 @@ int main() {
     cuLaunchKernel_params launch{};
     launch.kernelParams = each;
     call(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, &launch);
-    tell("cuLaunchKernel");
     std::thread([] { tell("another thread"); }).join();
+    tell("cuLaunchKernel");
+    tell("asked again");
+    call(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, &launch);
     call(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, &launch, SANITIZER_API_EXIT);
     tell("ended");
     cuLaunchCooperativeKernel_params cooperative{};
@@ -89,9 +94,12 @@ int main() {
     with_config.kernelParams = each;
     call(SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx_ptsz, &with_config);
     tell("cuLaunchKernelEx");
-    tell("another call", call(SANITIZER_CBID_DRIVER_API_cuStreamBeginCapture, nullptr));
+    call(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, &launch);
+    bool launches = call(SANITIZER_CBID_DRIVER_API_cuStreamBeginCapture, nullptr);
+    tell(launches ? "taken for a launch" : "beside another call");
     tell_changed("at an odd address", 0, static_cast<uint32_t>(ADDRESS) + 8);
     tell_changed("interleaved", 2, 1 << 4 | 7 << 7 | 1 << 11);
+    tell_changed("of no type", 2, 1 << 4 | 15 << 7);
     tell_changed("of more than there is", 7, 0xFFFF);
     tell_changed("sized beyond its rank", 10, 7);
     tell_changed("a box of no whole 16 bytes", 13, 30u << 24);

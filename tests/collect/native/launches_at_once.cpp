@@ -292,13 +292,17 @@ void maps(Program program, const char *file) {
     module.pCubin = image.data();
     module.cubinSize = image.size();
     collector.module_loaded(module);
-    auto launch = [&](const char *kernel, uint64_t function, uint64_t address) {
+    auto map_of = [](uint64_t address) {
         TensorMap map{};
         map.words[0] = static_cast<uint32_t>(address);
         map.words[1] = static_cast<uint32_t>(address >> 32);
         map.words[8] = 4096 - 1;
         map.words[13] = 255u << 24;
-        void *each[] = {&map};
+        return map;
+    };
+    auto launch = [&](const char *kernel, uint64_t function, uint64_t address, uint64_t other = 0) {
+        TensorMap two[2] = {map_of(address), map_of(other)};
+        void *each[] = {two};
         cuLaunchKernel_params parameters{};
         parameters.kernelParams = each;
         Sanitizer_CallbackData call{};
@@ -319,6 +323,7 @@ void maps(Program program, const char *file) {
     launch("stores", 3, PAGE + (1 << 20));
     launch("adds", 4, PAGE + (1 << 20));
     launch("loads", 2, PAGE + PAGE_BYTES - 512); /* beyond all that there is */
+    launch("loads", 2, PAGE + (1 << 20), PAGE + 7 * PAGE_BYTES); /* one of two */
     capturing = true;
     launch("loads", 2, PAGE + (1 << 20));
     capturing = false;

@@ -1,6 +1,6 @@
 /* Stands for a GPU: a launch is given a place, leaves marks there as patches would, and is drained.
  *
- *     memory_analyst CHANNEL objects|whole|tallies|mapped loads|mapped stores|mapped both|moving|stuck|polling
+ *     memory_analyst CHANNEL objects|whole|whole mapped loads|tallies|mapped loads|mapped stores|mapped both|moving|stuck|polling
  *
  * With the last three, launches hold all banks: for 0.3 s, while records are read (`moving`) or not, or for good, while
  * records are read (`polling`). The exit status tells whether the next launch had a place (0) or not (5), and of one that had
@@ -105,7 +105,7 @@ TensorMap matrix(uint64_t address, uint32_t rows, uint32_t bytes_between) {
 
 /* All of the second object's first tensor and 60 KiB beyond, and three granules of the third object. */
 std::shared_ptr<const MappedTensors> mapped(const std::string &what) {
-    MappedTensors tensors{{what != "mapped stores", what != "mapped loads", false}, {}};
+    MappedTensors tensors{{!what.ends_with("mapped stores"), !what.ends_with("mapped loads"), false}, {}};
     tensors.maps = {matrix(PAGE + (1 << 20), 256, 256), matrix(PAGE + PAGE_BYTES, 3, 4096)};
     return std::make_shared<const MappedTensors>(tensors);
 }
@@ -163,9 +163,9 @@ int main(int, char **arguments) {
     Place place = context.take(nullptr, nullptr, 0, [] {});
     if (!place.bank) return 2;
     Device device{*const_cast<Slot *>(place.bank->on_device(place.slot)), options.counts};
-    if (what.starts_with("mapped")) launch.mapped = mapped(what);
-    if (what == "objects" || launch.mapped) objects(device);
-    else if (what == "whole") whole_pages(device);
+    if (what.find("mapped") != what.npos) launch.mapped = mapped(what);
+    if (what == "objects" || what.starts_with("mapped")) objects(device);
+    else if (what.starts_with("whole")) whole_pages(device);
     else tallies(device);
     context.launched(place, launch);
     tell(analyst, HostEvent::RELEASE, 8, PAGE, 1500, 1); /* after the launch: it does not matter */

@@ -11,15 +11,17 @@ from tests.collect.native.threads_help import compiled, output_of
 SOURCE = Path(__file__).with_name("launch_arguments.cpp")
 FOUND = """\
 no call:
-cuLaunchKernel: 0 4096 8192
 another thread:
+cuLaunchKernel: 0 4096 8192
+asked again:
 ended:
 cuLaunchCooperativeKernel: 0 4096 8192
 cuLaunchKernelEx, packed: 0 4096 8192
 cuLaunchKernelEx: 0 4096 8192
-another call: 0 4096 8192 not taken
+beside another call: 0 4096 8192
 at an odd address: 4096 8192
-interleaved: 4096 8192
+interleaved: 0 4096 8192
+of no type: 4096 8192
 of more than there is: 4096 8192
 sized beyond its rank: 4096 8192
 a box of no whole 16 bytes: 4096 8192

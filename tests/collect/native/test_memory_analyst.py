@@ -169,6 +169,17 @@ def test_pages_without_room_count_as_a_whole(program):
     assert losses(tables, "2 MiB") == [1]
 
 
+def test_what_tensor_maps_span_of_a_page_without_room_counts_once(program):
+    found = {
+        row[:2] + row[4:5]: row[5:8]
+        for row in touched(rows(program, "whole mapped loads", "touch"))
+    }
+    size, spanned = 128 << 10, 3 * 512
+    assert found["device", 3, 512] == (spanned, 0, spanned)
+    assert found["device", 3, PAGE] == (0, size, size - spanned)
+    assert found["global", 0, PAGE][1:] == (size, 512 + 65536 + size)
+
+
 def test_tallies_are_instructions_and_events(program):
     tables = rows(program, "tallies", "touch", instructions="yes", events="yes")
     instructions = tables["touch"].filter(pl.col("pc").is_not_null())

@@ -93,6 +93,30 @@ def test_what_is_no_module_may_do_anything(program, tmp_path):
         assert copies(program, image, "loads") == ["111"]
 
 
+def test_sections_beyond_the_end_are_code_that_cannot_be_read(program, tmp_path):
+    image, whole = tmp_path / "module", bytearray(cubin({"loads": [LOAD]}))
+    table = int.from_bytes(whole[0x28:0x30], "little")
+    for section, field in (
+        (1, 0x18),
+        (2, 0x18),
+        (2, 0x20),
+    ):  # where names lie, and code, and its size
+        changed = bytearray(whole)
+        at = table + 64 * section + field
+        changed[at : at + 8] = (1 << 40).to_bytes(8, "little")
+        image.write_bytes(changed)
+        assert copies(program, image, "loads") == ["111"]
+
+
+def test_sections_of_no_size_are_not_looked_at_for_ever(program, tmp_path):
+    image, whole = tmp_path / "module", bytearray(cubin({"loads": [LOAD]}, as_very_many=True))
+    table = int.from_bytes(whole[0x28:0x30], "little")
+    whole[0x3A:0x3C] = bytes(2)
+    whole[table + 0x20 : table + 0x28] = (1 << 60).to_bytes(8, "little")
+    image.write_bytes(whole)
+    assert copies(program, image, "loads") == ["111"]
+
+
 def test_a_module_that_is_cut_short_is_never_read_beyond_its_end(tmp_path):
     watched = compiled(tmp_path, SOURCE, ("-fsanitize=address,undefined", "-g"))
     image, whole = tmp_path / "module", cubin({"loads": [LOAD] * 3}, {"helps": [STORE]})
