@@ -73,10 +73,7 @@ class MemoryHooks {
     }
 
     static void driver(MemoryCollector &collector, Sanitizer_CallbackId id, const Sanitizer_CallbackData &data) {
-        if (LaunchArguments::here().take(id, data) || data.callbackSite != SANITIZER_API_ENTER) return;
-        bool changes = std::find(std::begin(CALLS_THAT_CHANGE_GRAPHS), std::end(CALLS_THAT_CHANGE_GRAPHS), id) != std::end(CALLS_THAT_CHANGE_GRAPHS);
-        if (changes) collector.maps().graph_changes(*static_cast<const CUgraphExec *>(data.functionParams));
-        else collector.graph_is_made(data.context);
+        if (!collector.maps().called(id, data) && data.callbackSite == SANITIZER_API_ENTER) collector.graph_is_made(data.context);
     }
 
     static void graph(MemoryCollector &collector, Sanitizer_CallbackId id, const void *data) {

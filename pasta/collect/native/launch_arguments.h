@@ -21,35 +21,46 @@ constexpr Sanitizer_CallbackId CALLS_THAT_LAUNCH[] = {
 
 class LaunchArguments {
   public:
+    CUfunction function = nullptr;
+    CUstream stream = nullptr;
+    bool is_launched = false; /* a kernel that is captured begins in no launch */
+
     /* Those of the launch that this thread makes; none outside of one. */
     static LaunchArguments &here() {
         static thread_local LaunchArguments arguments;
         return arguments;
     }
 
-    /* A call of the driver begins or ends; false: it is none that launches. */
-    bool take(Sanitizer_CallbackId id, const Sanitizer_CallbackData &data) {
-        if (std::find(std::begin(CALLS_THAT_LAUNCH), std::end(CALLS_THAT_LAUNCH), id) == std::end(CALLS_THAT_LAUNCH)) return false;
-        *this = {};
-        if (data.callbackSite != SANITIZER_API_ENTER) return true;
+    static LaunchArguments of(Sanitizer_CallbackId id, const void *parameters) {
         switch (id) {
         case SANITIZER_CBID_DRIVER_API_cuLaunchKernel:
-        case SANITIZER_CBID_DRIVER_API_cuLaunchKernel_ptsz: hold(*static_cast<const cuLaunchKernel_params *>(data.functionParams)); break;
-        case SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx:
-        case SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx_ptsz: hold(*static_cast<const cuLaunchKernelEx_params *>(data.functionParams)); break;
-        default: each = static_cast<const cuLaunchCooperativeKernel_params *>(data.functionParams)->kernelParams;
+        case SANITIZER_CBID_DRIVER_API_cuLaunchKernel_ptsz: {
+            auto &launch = *static_cast<const cuLaunchKernel_params *>(parameters);
+            return {launch.f, launch.hStream, launch.kernelParams, launch.extra};
         }
-        return true;
+        case SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx:
+        case SANITIZER_CBID_DRIVER_API_cuLaunchKernelEx_ptsz: {
+            auto &launch = *static_cast<const cuLaunchKernelEx_params *>(parameters);
+            return {launch.f, launch.config ? launch.config->hStream : nullptr, launch.kernelParams, launch.extra};
+        }
+        default: {
+            auto &launch = *static_cast<const cuLaunchCooperativeKernel_params *>(parameters);
+            return {launch.f, launch.hStream, launch.kernelParams, nullptr};
+        }
+        }
     }
 
+    LaunchArguments() = default;
+
     /* What looks like a map: 64 bytes, of which all that a map says can be. Asked once: the arguments are of this kernel alone. */
-    std::vector<TensorMap> take_tensor_maps(decltype(&cuFuncGetParamInfo) parameter, CUfunction function) {
+    std::vector<TensorMap> take_tensor_maps(decltype(&cuFuncGetParamInfo) parameter, CUfunction kernel) {
         std::vector<TensorMap> found;
         if (packed) find_maps(static_cast<const char *>(packed), packed_bytes, found);
         size_t offset = 0, bytes = 0;
-        for (size_t number = 0; each && parameter && parameter(function, number, &offset, &bytes) == CUDA_SUCCESS; ++number)
+        for (size_t number = 0; each && parameter && parameter(kernel, number, &offset, &bytes) == CUDA_SUCCESS; ++number)
             find_maps(static_cast<const char *>(each[number]), bytes, found);
-        *this = {};
+        each = nullptr;
+        packed = nullptr;
         return found;
     }
 
@@ -58,9 +69,8 @@ class LaunchArguments {
     const void *packed = nullptr; /* all of them in one piece of memory */
     size_t packed_bytes = 0;
 
-    template <class Parameters> void hold(const Parameters &parameters) {
-        each = parameters.kernelParams;
-        for (void **pair = parameters.extra; pair && pair[0] != CU_LAUNCH_PARAM_END; pair += 2) {
+    LaunchArguments(CUfunction its_function, CUstream its_stream, void **parameters, void **extra) : function(its_function), stream(its_stream), each(parameters) {
+        for (void **pair = extra; pair && pair[0] != CU_LAUNCH_PARAM_END; pair += 2) {
             if (pair[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = pair[1];
             if (pair[0] == CU_LAUNCH_PARAM_BUFFER_SIZE) packed_bytes = *static_cast<const size_t *>(pair[1]);
         }

@@ -5,6 +5,7 @@
 #include "launch_arguments.h"
 #include "memory_inventory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -31,25 +32,23 @@ class MappedLaunches {
 
     MappedLaunches(MemoryInventory &known, const Driver &calls) : inventory(known), driver(calls) {}
 
-    /* Of the launch that this thread makes. */
-    Maps of_launch(CUfunction function, TensorCopies copies, bool reads_maps) {
-        return counted({copies, reads_maps ? arguments(function) : std::vector<TensorMap>()}, 1);
+    /* The driver is called, or has been; false: by no call of these. */
+    bool called(Sanitizer_CallbackId id, const Sanitizer_CallbackData &data) {
+        const bool begins = data.callbackSite == SANITIZER_API_ENTER;
+        LaunchArguments &here = LaunchArguments::here();
+        if (is_among(CALLS_THAT_LAUNCH, id)) {
+            if (!begins && !here.is_launched) captured(here);
+            here = begins ? LaunchArguments::of(id, data.functionParams) : LaunchArguments();
+            return true;
+        }
+        if (!is_among(CALLS_THAT_CHANGE_GRAPHS, id)) return false;
+        if (begins) graph_changes(*static_cast<const CUgraphExec *>(data.functionParams));
+        return true;
     }
 
-    /* This thread captures a kernel: a graph's launch tells no arguments. */
-    void captured(CUstream stream, CUfunction function, TensorCopies copies) {
-        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-        cuuint64_t capture = 0;
-        CUgraph graph = nullptr;
-        if (!driver.capture_info || driver.capture_info(stream, &status, &capture, &graph, nullptr, nullptr) != CUDA_SUCCESS) return;
-        std::vector<TensorMap> maps = arguments(function);
-        if (maps.empty()) return;
-        std::lock_guard<std::mutex> guard(lock);
-        Captured &mine = captures[graph];
-        if (mine.capture != capture) mine = {capture, 0, {}}; /* another graph had this handle */
-        ++mine.kernels;
-        mine.tensors.copies |= copies;
-        mine.tensors.maps.insert(mine.tensors.maps.end(), maps.begin(), maps.end());
+    /* Of the launch that this thread makes. */
+    Maps of_launch(CUfunction function, TensorCopies copies, bool reads_maps) {
+        return counted({copies, reads_maps ? LaunchArguments::here().take_tensor_maps(driver.function_parameter, function) : std::vector<TensorMap>()}, 1);
     }
 
     void graph_is_made(CUgraph graph, CUgraphExec made) {
@@ -67,7 +66,7 @@ class MappedLaunches {
     }
 
     /* Of a graph's launch, in which so many kernels have tensor copies. */
-    Maps of_graph(CUgraphExec graph, uint64_t kernels, bool reads_maps) {
+    Maps of_graph(CUgraphExec graph, uint64_t kernels, TensorCopies copies, bool reads_maps) {
         Captured found;
         {
             std::lock_guard<std::mutex> guard(lock);
@@ -75,13 +74,13 @@ class MappedLaunches {
             if (known != graphs.end() && reads_maps) found = known->second;
         }
         if (found.kernels < kernels) without += kernels - found.kernels;
-        return found.kernels ? counted(std::move(found.tensors), found.kernels) : nullptr;
+        return found.kernels ? counted({copies, std::move(found.maps)}, found.kernels) : nullptr;
     }
 
   private:
     struct Captured {
         uint64_t capture = 0, kernels = 0;
-        MappedTensors tensors;
+        std::vector<TensorMap> maps;
     };
     MemoryInventory &inventory;
     const Driver &driver;
@@ -89,7 +88,26 @@ class MappedLaunches {
     std::unordered_map<CUgraph, Captured> captures;
     std::unordered_map<CUgraphExec, Captured> graphs;
 
-    std::vector<TensorMap> arguments(CUfunction function) const { return LaunchArguments::here().take_tensor_maps(driver.function_parameter, function); }
+    template <size_t Count> static bool is_among(const Sanitizer_CallbackId (&calls)[Count], Sanitizer_CallbackId id) {
+        return std::find(std::begin(calls), std::end(calls), id) != std::end(calls);
+    }
+
+    /* A call that launches has begun no launch: where its stream is captured, it made a kernel of a graph, whose launch will
+     * tell no arguments. */
+    void captured(LaunchArguments &here) {
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        cuuint64_t capture = 0;
+        CUgraph graph = nullptr;
+        bool told = driver.capture_info && driver.capture_info(here.stream, &status, &capture, &graph, nullptr, nullptr) == CUDA_SUCCESS;
+        if (!told || status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
+        const std::vector<TensorMap> maps = here.take_tensor_maps(driver.function_parameter, here.function);
+        if (maps.empty()) return;
+        std::lock_guard<std::mutex> guard(lock);
+        Captured &mine = captures[graph];
+        if (mine.capture != capture) mine = {capture, 0, {}}; /* another graph had this handle */
+        ++mine.kernels;
+        mine.maps.insert(mine.maps.end(), maps.begin(), maps.end());
+    }
 
     /* As far as they are of memory that there is, and say where it lies. */
     Maps counted(MappedTensors tensors, uint64_t kernels) {

@@ -61,14 +61,12 @@ class MemoryCollector {
 
     void launch_begins(const Sanitizer_LaunchData &data) {
         OursNow ours;
+        LaunchArguments::here().is_launched = true;
         InFlight &now = in_flight();
         forget(now);
         if (closed) return;
+        if (is_capturing(data.stream)) return modules_stay(data.context, [] { return true; }); /* queries would end the capture */
         const KernelOfLaunch *kernel = inventory.kernel_of(data);
-        if (is_capturing(data.stream)) {
-            if (kernel->copies.any()) mapped.captured(data.stream, data.function, kernel->copies);
-            return modules_stay(data.context, [] { return true; }); /* queries would end the capture */
-        }
         uint64_t stack = stack_here();
         std::lock_guard<std::mutex> guard(launching);
         if (closed) return;
@@ -126,6 +124,7 @@ class MemoryCollector {
             graph.context = data.launchData.context;
         }
         graph.copying += kernel.copies.any();
+        graph.copies |= kernel.copies;
         if (data.launchData.context == graph.context) return watch(data.launchData, graph.now);
         kernels_elsewhere += graph.now.place.bank != nullptr;
         watch(data.launchData, {.patches = graph.now.patches});
@@ -136,7 +135,7 @@ class MemoryCollector {
         Graph &graph = graph_of_thread();
         if (graph.now.launch.id) {
             graph.now.launch.kernel = inventory.graph_of(graph.kernels, true);
-            if (graph.copying && graph.now.place.bank) graph.now.launch.mapped = mapped.of_graph(graph.made, graph.copying, graph.now.context->reads_tensor_maps);
+            if (graph.copying && graph.now.place.bank) graph.now.launch.mapped = mapped.of_graph(graph.made, graph.copying, graph.copies, graph.now.context->reads_tensor_maps);
             end(graph.now, "cuGraphLaunch");
             kernels_of_graphs += graph.kernels;
         }
@@ -212,6 +211,7 @@ class MemoryCollector {
         CUstream stream = nullptr;
         CUgraphExec made = nullptr;
         size_t kernels = 0, copying = 0; /* of tensors, and no patch sees it */
+        TensorCopies copies;
         InFlight now;
     };
 

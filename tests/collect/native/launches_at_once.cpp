@@ -102,7 +102,8 @@ void stand_in(MemoryCollector &collector) {
     cuda.device_memory = [](size_t *, CUdevice) { return CUDA_SUCCESS; };
     cuda.device_attribute = [](int *, CUdevice_attribute, CUdevice) { return CUDA_SUCCESS; };
     cuda.encode_tensor_map = encode;
-    cuda.capture_info = [](CUstream, CUstreamCaptureStatus *, cuuint64_t *capture, CUgraph *graph, const CUgraphNode **, size_t *) {
+    cuda.capture_info = [](CUstream, CUstreamCaptureStatus *status, cuuint64_t *capture, CUgraph *graph, const CUgraphNode **, size_t *) {
+        *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
         *capture = 9;
         *graph = reinterpret_cast<CUgraph>(5);
         return CUDA_SUCCESS;
@@ -308,16 +309,16 @@ void maps(Program program, const char *file) {
         Sanitizer_CallbackData call{};
         call.functionParams = &parameters;
         call.callbackSite = SANITIZER_API_ENTER;
-        LaunchArguments::here().take(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, call);
+        collector.maps().called(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, call);
         Sanitizer_LaunchData data = Program::launch_data(1, 1, ++launched);
         data.module = module.module;
         data.function = numbered<CUfunction>(function);
         data.functionName = kernel;
         told = nullptr;
-        collector.launch_begins(data);
-        program.end(launched);
+        if (!capturing) collector.launch_begins(data); /* a captured kernel begins in no launch */
+        if (!capturing) program.end(launched);
         call.callbackSite = SANITIZER_API_EXIT;
-        LaunchArguments::here().take(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, call);
+        collector.maps().called(SANITIZER_CBID_DRIVER_API_cuLaunchKernel, call);
     };
     launch("loads", 2, PAGE + (1 << 20));
     launch("stores", 3, PAGE + (1 << 20));
@@ -346,7 +347,12 @@ void maps(Program program, const char *file) {
     };
     collector.maps().graph_is_made(numbered<CUgraph>(5), numbered<CUgraphExec>(1));
     replay();
-    collector.maps().graph_changes(numbered<CUgraphExec>(1));
+    cuGraphExecUpdate_v2_params update{};
+    update.hGraphExec = numbered<CUgraphExec>(1);
+    Sanitizer_CallbackData call{};
+    call.functionParams = &update;
+    call.callbackSite = SANITIZER_API_ENTER;
+    collector.maps().called(SANITIZER_CBID_DRIVER_API_cuGraphExecUpdate_v2, call);
     replay();
 }
 

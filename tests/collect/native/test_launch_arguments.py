@@ -14,11 +14,9 @@ no call:
 another thread:
 cuLaunchKernel: 0 4096 8192
 asked again:
-ended:
 cuLaunchCooperativeKernel: 0 4096 8192
 cuLaunchKernelEx, packed: 0 4096 8192
 cuLaunchKernelEx: 0 4096 8192
-beside another call: 0 4096 8192
 at an odd address: 4096 8192
 interleaved: 0 4096 8192
 of no type: 4096 8192
