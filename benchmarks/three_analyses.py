@@ -35,6 +35,7 @@ MODELS = Path(__file__).parent.parent / "examples" / "paper_models.py"
 TRANSFORMER = "transformer"
 WIDTH, HEADS, TOKENS = 4096, 32, 2048
 ENGINES = ("cpu", "gpu")
+TOUCH, ACCESS = "cuda.memory:touch --tensor-loads watched", "cuda.memory:access"
 COLUMNS = (
     "model", "bare ms", "bare spread", "touch", "touch: analysis s", "access", "accesses",
     "from accesses, cpu s", "from accesses, gpu s", "largest working set", "equal",
@@ -70,8 +71,8 @@ def compared(model: str, rounds: int) -> list[str]:
         folder = Path(name)
         bare = [run(model, None, folder / "bare") for _ in range(rounds)]
         usual = statistics.median(bare)
-        touch = run(model, "cuda.memory:touch --tensor-loads watched", folder / "touch")
-        access = run(model, "cuda.memory:access", folder / "access")
+        touch = run(model, TOUCH, folder / "touch")
+        access = run(model, ACCESS, folder / "access")
         reduced = analysed("working_set", folder / "touch", "cpu", folder / "of_touch")
         by_engine = {
             engine: analysed("touch_from_access", folder / "access", engine, folder / engine)

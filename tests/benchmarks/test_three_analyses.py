@@ -26,10 +26,13 @@ TOUCHES = [
 @pytest.fixture
 def recorded(monkeypatch):
     def run(_model, collector, folder):
-        rows = {"cuda.memory:touch": {"touch": TOUCHES}, "cuda.memory:access": {"access": ACCESSES}}
+        rows = {
+            three_analyses.TOUCH: {"touch": TOUCHES},
+            three_analyses.ACCESS: {"access": ACCESSES},
+        }
         if collector:
             write_trace(folder, kernel=KERNELS, memory=MEMORY, **rows[collector])
-        return {None: 2.0, "cuda.memory:touch": 3.0}.get(collector, 50.0)
+        return {None: 2.0, three_analyses.TOUCH: 3.0}.get(collector, 50.0)
 
     monkeypatch.setattr(three_analyses, "run", run)
 
