@@ -4,9 +4,9 @@
 
 The three ways of the paper's Figures 9 and 10, with its models (`examples/paper_models.py`, MODEL:BATCH) and one step that
 the GPU bounds, in inference, on a GPU with PyTorch. Of each model is printed: an iteration without a collector (median, and
-the spread of bare against bare over rounds), the same under `cuda.memory:touch`, with tensor copies watched, and under `cuda.memory:access` with every
-access in Parquet, what it takes to get the working sets out of the first trace and, on each engine, out of the second, and
-whether all three find the same. Iterations follow one of warm-up; seconds of an analysis are of a new process. What each
+the spread of bare against bare over rounds), the same under `cuda.memory:touch`, with tensor copies watched, and under
+`cuda.memory:access` with every access in Parquet, what it takes to get the working sets out of the first trace and, on each
+engine, out of the second, and whether all three find the same. Iterations follow one of warm-up; seconds of an analysis are of a new process. What each
 process took goes to stderr when it ends; one that fails is told there and leaves its column empty, and the rest runs on.
 
 A tensor copy (TMA), as products of matrices in bf16 make them on Hopper, is one access of as many bytes as it reads, from
@@ -110,17 +110,8 @@ def run(model: str, collector: str | None, folder: Path) -> float:
     out = folder.with_suffix(".json")
     command = [sys.executable, __file__, "--models", model, "--out", str(out)]
     if collector:
-        collect = [
-            "-m",
-            "pasta",
-            "collect",
-            "--with",
-            *collector.split(),
-            "--idle",
-            "-o",
-            str(folder),
-            "--",
-        ]
+        watching = ["--with", *collector.split(), "--idle"]
+        collect = ["-m", "pasta", "collect", *watching, "-o", str(folder), "--"]
         command = [sys.executable, *collect, *command]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     iteration = float(json.loads(out.read_text(encoding="utf-8")))

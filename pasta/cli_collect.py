@@ -82,7 +82,7 @@ collect_options: list[Callable[[Any], Any]] = [
         help="Let cuda.memory look at shared and local memory too.",
     ),
     click.option(
-        "--tensor-loads", type=click.Choice(["mapped", "watched", "none"]), metavar="HOW",
+        "--tensor-loads", default="", metavar="HOW",
         help="How cuda.memory tells of tensor copies (TMA): mapped, by what the tensor maps that a kernel is given span;"
         " watched, each, at 10 to 20 times a kernel's time; or none. (Default: watched where accesses are counted by object or instruction, else mapped.)",
     ),
@@ -322,7 +322,7 @@ def _memory_options(options: dict[str, Any]) -> MemoryOptions:
         blocks=options["blocks"],
         records=options["records"],
         every_space=options["all_spaces"],
-        tensor_loads=options["tensor_loads"] or "",
+        tensor_loads=options["tensor_loads"],
         switched=options["switch_patches"],
         instructions=options["instructions"],
         events=options["events"],

@@ -357,7 +357,7 @@ NOTHING_SELECTED = {
     "blocks": "",
     "records": "written",
     "all_spaces": False,
-    "tensor_loads": None,
+    "tensor_loads": "",
     "switch_patches": False,
     "instructions": False,
     "events": False,

@@ -9,7 +9,7 @@ from pasta.collect.native_library import memory_library, memory_patches
 from pasta.collect.toolkits import find_sanitizer
 from pasta.errors import CollectError
 
-TENSOR_LOADS = ("mapped", "watched", "none")
+_TENSOR_LOADS = ("mapped", "watched", "none")
 _LARGEST_GRANULE = 2 << 20
 
 
@@ -57,9 +57,9 @@ class MemoryOptions:
     device_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.tensor_loads not in ("", *TENSOR_LOADS):
-            told = ", ".join(TENSOR_LOADS)
-            raise CollectError(f"--tensor-loads {self.tensor_loads}: expected one of {told}")
+        if self.tensor_loads not in ("", *_TENSOR_LOADS):
+            told = f"--tensor-loads {self.tensor_loads}"
+            raise CollectError(f"{told}: expected one of {', '.join(_TENSOR_LOADS)}")
         _check_power("--granularity", self.granularity)
         _check_power("--block", self.block)
         if self.block is not None and self.block < (self.granularity or 512):

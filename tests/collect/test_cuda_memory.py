@@ -62,6 +62,7 @@ def test_options_are_told_as_text():
         ({"block": 1000}, "--block 1000: expected a power of two"),
         ({"block": 256}, "--block 256: may not be smaller than --granularity"),
         ({"block": 2048, "granularity": 4096}, "--block 2048: may not be smaller"),
+        ({"tensor_loads": "no"}, "--tensor-loads no: expected one of mapped, watched, none"),
         ({"launches": "5"}, "--launches 5: expected FIRST:LAST:EVERY, counted from 0"),
         ({"launches": "1:5:0"}, "--launches 1:5:0: expected FIRST:LAST:EVERY"),
         ({"launches": "-1:5"}, "--launches -1:5: expected FIRST:LAST:EVERY"),

@@ -24,14 +24,6 @@ struct Touched {
         for (uint32_t kind = 0; kind < KINDS; ++kind) accesses[kind] += other.accesses[kind];
         return *this;
     }
-
-    Touched &operator-=(const Touched &other) {
-        read -= other.read;
-        written -= other.written;
-        any -= other.any;
-        for (uint32_t kind = 0; kind < KINDS; ++kind) accesses[kind] -= other.accesses[kind];
-        return *this;
-    }
 };
 
 /* The marks of one page, and its counters where there are any. */

@@ -63,12 +63,13 @@ class ModuleCode {
         auto section_of = [&](uint64_t number) { return at<Elf64_Shdr>(header->e_shoff + number * header->e_shentsize); };
         const auto first = section_of(0);
         if (!first || header->e_shentsize < sizeof(Elf64_Shdr)) return false;
-        const uint64_t count = header->e_shnum ? header->e_shnum : first->sh_size;
         const auto names = section_of(header->e_shstrndx == SHN_XINDEX ? first->sh_link : header->e_shstrndx);
         const auto text = names ? part(names->sh_offset, names->sh_size) : std::nullopt;
+        if (!text) return false;
+        const uint64_t count = header->e_shnum ? header->e_shnum : first->sh_size;
         for (uint64_t number = 0; number < count; ++number) {
             const auto section = section_of(number);
-            if (!section || !text || section->sh_name > text->size()) return false;
+            if (!section || section->sh_name > text->size()) return false;
             std::string_view name = text->substr(section->sh_name);
             if (!visit(name.substr(0, name.find('\0')), *section)) return false;
         }

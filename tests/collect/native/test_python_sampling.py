@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from pasta.collect.target.compiled import NATIVE, compiler
-from tests.collect.native.threads_help import output_of
+from tests.collect.native.threads_help import compiled_alone, output_of
 
 SOURCE = Path(__file__).with_name("python_sampling.cpp")
 pytestmark = pytest.mark.native
 
 
 def test_what_is_not_there_is_neither_read_nor_taken_away(tmp_path):
-    found = compiler()
-    if not found:
-        pytest.skip("there is no C++ compiler")
-    program = tmp_path / "program"
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE}"]
-    subprocess.run([*found, *flags, str(SOURCE), "-o", program, "-pthread"], check=True)
-    assert output_of(program).splitlines() == [
+    assert output_of(compiled_alone(tmp_path, SOURCE)).splitlines() == [
         "found 1 42, nowhere 0",
         "of a full log 31775 and 0 bytes, lost 993",
         "one ended: asked 2, deleted 0, refused 0",

@@ -40,6 +40,26 @@ def compiled(folder: Path, source: Path, watched_by: Sequence[str]) -> Path:
     return program
 
 
+def compiled_alone(folder: Path, source: Path) -> Path:
+    """Compile a program that needs no header but pasta's; skip the test where there is no compiler.
+
+    Args:
+        folder: for what is compiled.
+        source: the program.
+
+    Returns:
+        The program.
+    """
+    found = compiler()
+    if not found:
+        pytest.skip("there is no C++ compiler")
+    program = folder / "program"
+    subprocess.run(
+        [*found, *_FLAGS, f"-I{NATIVE}", str(source), "-o", program, "-pthread"], check=True
+    )
+    return program
+
+
 def output_of(program: Path, *arguments: Path | str) -> str:
     """Return what a program prints, which has to end well."""
     command = [program, *arguments]
