@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pasta.pipeline.kernels.intervals import Intervals
 from pasta.pipeline.kernels.ordering import numbered
 
 _GROUP, _ROW = "# group", "# row"
+_FEW = 1 << 12
 _FIRST = np.iinfo(np.int64).min
 _MOST_SOUGHT = 1 << 16
 """Values up to which to look for each row's by bisection is as fast as to sort the rows, where rows of equal values
@@ -184,10 +185,15 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
                 raise ConfigError("by", f"the inputs hold column '{name}' as {found}; cast one")
     if isinstance(inputs[0], DeviceRows):
         return _numbered_by_joins(by, inputs)
-    first = pl.concat([rows.head(1).select(by) for rows in inputs]).head(1)
-    varying = [name for name in by if not _constant([rows[name] for rows in inputs])]
-    codes, keys = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64), first
-    for values, places in _numbered_columns(pl.concat([rows.select(varying) for rows in inputs])):
+    keys = pl.concat([rows.head(1).select(by) for rows in inputs]).head(1)
+    varying = [name for name in by if not constant([rows[name] for rows in inputs])]
+    codes = np.zeros(sum(rows.height for rows in inputs), dtype=np.int64)
+    for column in _with_categories(pl.concat([rows.select(varying) for rows in inputs])):
+        told = None if keys.height == 1 else _told(column, codes, keys.height)
+        if told is not None:
+            keys = keys.with_columns(told)
+            continue
+        values, places = _numbered_column(column, text=keys.schema[column.name] == pl.String)
         if keys.height == 1:  # As yet all rows are one group, and all values occur in it.
             combinations, codes = np.arange(len(values)), places
         else:
@@ -195,6 +201,22 @@ def number_groups(by: Sequence[str], *inputs: pl.DataFrame) -> tuple[pl.DataFram
         keys = keys[combinations // len(values)].with_columns(values[combinations % len(values)])
     ends = np.cumsum([rows.height for rows in inputs])
     return keys, np.split(codes, ends[:-1])
+
+
+def _told(column: pl.Series, codes: Any, count: int) -> pl.Series | None:
+    """Return the integer that a column holds in each of `count` groups; `None` where one holds several.
+
+    The duration of a launch follows from its id, and needs no numbers of its own.
+    """
+    if not column.dtype.is_integer() or column.null_count():
+        return None
+    values = column.to_numpy()
+    found = np.zeros(count, dtype=values.dtype)
+    for rows in (slice(_FEW), slice(None)):  # Where a group holds several, few rows mostly show it.
+        found[codes[rows]] = values[rows]
+        if (found[codes[rows]] != values[rows]).any():
+            return None
+    return pl.Series(column.name, found)
 
 
 def _numbered_by_joins(by: Sequence[str], inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -216,7 +238,7 @@ def _numbered_by_joins(by: Sequence[str], inputs: Sequence[Any]) -> tuple[Any, l
     return keys, groups
 
 
-def _constant(columns: Sequence[pl.Series]) -> bool:
+def constant(columns: Sequence[pl.Series]) -> bool:
     """Tell whether all values of all `columns` are one, as trace and process often are."""
     if all(column.null_count() == len(column) for column in columns):
         return True
@@ -226,29 +248,30 @@ def _constant(columns: Sequence[pl.Series]) -> bool:
     return len(ends) <= 1 and all((column == value).all() for value in ends for column in columns)
 
 
-def _numbered_columns(rows: pl.DataFrame) -> Iterator[tuple[pl.Series, Any]]:
-    """Yield for each column its distinct values, sorted, nulls first, and for each row the place of its value.
-
-    Texts are numbered as they first occur, column beside column, integers by a table, by bisection or by sorting,
-    floats by bisection, others by a join.
-    """
+def _with_categories(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with their texts as categories, numbered as they first occur, column beside column."""
     kinds = {
         name: pl.Categorical(pl.Categories.random())
         for name, kind in rows.schema.items()
         if kind == pl.String
     }
-    texts = rows.select(pl.col(name).cast(kind) for name, kind in kinds.items())
-    for column in rows:
-        if column.name in kinds:
-            yield _sorted_texts(texts[column.name])
-            continue
-        values = column.unique().sort()
-        if column.dtype.is_integer() and not column.null_count():
-            yield values, _integer_places(values.to_numpy(), column.to_numpy())
-        elif column.dtype.is_float():
-            yield values, _float_places(values, column)
-        else:
-            yield values, _joined_places(values, column)
+    return rows.with_columns(pl.col(name).cast(kind) for name, kind in kinds.items())
+
+
+def _numbered_column(column: pl.Series, *, text: bool) -> tuple[pl.Series, Any]:
+    """Return the distinct values of a column, sorted, nulls first, and for each row the place of its value.
+
+    Texts are numbered as categories, which `column` then holds, integers by a table, by bisection or by sorting,
+    floats by bisection, others by a join.
+    """
+    if text:
+        return _sorted_texts(column)
+    values = column.unique().sort()
+    if column.dtype.is_integer() and not column.null_count():
+        return values, _integer_places(values.to_numpy(), column.to_numpy())
+    if column.dtype.is_float():
+        return values, _float_places(values, column)
+    return values, _joined_places(values, column)
 
 
 def _sorted_texts(column: pl.Series) -> tuple[pl.Series, Any]:

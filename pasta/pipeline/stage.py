@@ -196,7 +196,7 @@ def stage(
         order: of the result: `kept` follows the first input (or all of them, under one another),
             `own` is defined by the stage alone.
         on_device: array code for a GPU, which declines the stage's plan; it gives the same rows.
-        unsorted: the same rows in no order, which `gather` of `within` defines.
+        unsorted: the same rows in no order, into which `gather` of `within` sorts them by its argument `by`.
     """
 
     def register(function: Function) -> Function:
