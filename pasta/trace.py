@@ -41,6 +41,7 @@ class Trace:
         self.path = path
         self.info = info
         self._checked: set[Path] = set()
+        self._losses: dict[tuple[Path, ...], pl.DataFrame] = {}
 
     @classmethod
     def open(cls, path: str | Path) -> Trace:
@@ -133,20 +134,26 @@ class Trace:
         return sum(pq.read_metadata(file).num_rows for file in self.files(table))
 
     def losses(self) -> pl.DataFrame:
-        """Return the `loss` table summed over ranks and processes, largest count first."""
-        rows = pl.from_arrow(
-            pa.concat_tables(
-                [_no_rows("loss")] + [pq.ParquetFile(file).read() for file in self.files("loss")],
-                promote_options="permissive",
-            )
-        )
-        return (
-            cast(pl.DataFrame, rows)
-            .group_by("collector", "reason")
-            .agg(pl.col("count").sum(), pl.col("first_ts").min())
-            .with_columns(pl.col("collector", "reason").fill_null("unknown"))
-            .sort("count", "collector", "reason", descending=[True, False, False])
-        )
+        """Return the `loss` table summed over ranks and processes, largest count first.
+
+        The same frame as long as no file is added, not to be changed in place: each tool of a report tells it.
+        """
+        files = tuple(self.files("loss"))
+        if files not in self._losses:
+            self._losses = {files: _summed_losses(files)}
+        return self._losses[files]
+
+
+def _summed_losses(files: Iterable[Path]) -> pl.DataFrame:
+    read = [pq.ParquetFile(file).read() for file in files]
+    rows = pl.from_arrow(pa.concat_tables([_no_rows("loss"), *read], promote_options="permissive"))
+    return (
+        cast(pl.DataFrame, rows)
+        .group_by("collector", "reason")
+        .agg(pl.col("count").sum(), pl.col("first_ts").min())
+        .with_columns(pl.col("collector", "reason").fill_null("unknown"))
+        .sort("count", "collector", "reason", descending=[True, False, False])
+    )
 
 
 def _rank_of(folder: Path) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +25,7 @@ the page says how many it leaves out. A cell takes 2 to 3 bytes of the page, at 
 _EXACT = 1 << 53
 """From here on a number of JavaScript is not exact: such columns travel as text."""
 
-_NOT_PLAIN = "[^ -~]"
+_NOT_PLAIN = re.compile("[^ -~]")
 """What may have to be replaced in a text before it is shown."""
 
 
@@ -131,15 +133,18 @@ def _column(values: pl.Series, beside: Sequence[str], *, shown: bool = True) -> 
 
 def _cells(values: pl.Series) -> tuple[str, list[Any]]:
     """Return whether the cells are `number`, `whole` (numbers as text) or `text`, and the cells."""
+    cells = values.to_list()  # Polars takes longer to begin with a column than for so few cells.
     if values.dtype.is_integer():
-        if not (values.cast(pl.Int128).abs() >= _EXACT).any():
-            return "number", values.to_list()
-        return "whole", values.cast(pl.String).to_list()
+        if all(cell is None or -_EXACT < cell < _EXACT for cell in cells):
+            return "number", cells
+        return "whole", [None if cell is None else str(cell) for cell in cells]
     if values.dtype.is_float():
-        return "number", values.set(~values.is_finite(), None).to_list()
-    if values.dtype == pl.String and not values.str.contains(_NOT_PLAIN).any():
-        return "text", values.to_list()
-    return "text", [None if cell is None else human(cell, values.name) for cell in values.to_list()]
+        return "number", [
+            None if cell is None or not math.isfinite(cell) else cell for cell in cells
+        ]
+    if values.dtype == pl.String and not any(cell and _NOT_PLAIN.search(cell) for cell in cells):
+        return "text", cells
+    return "text", [None if cell is None else human(cell, values.name) for cell in cells]
 
 
 def _graph(graph: Graph) -> dict[str, Any]:
