@@ -192,13 +192,24 @@ class Graph:
         }
 
     def sorted_for_arrays(self) -> set[str]:
-        """Return the nodes that feed array stages and sort in the end, which are best held.
+        """Return the nodes that sort in the end and whose order reaches array stages; these are best held.
 
         They are then grouped and sorted in a plan each: a million rows of eight keys take Polars 0.24 s so,
         and 0.39 s where one plan does both.
         """
-        sources = {s for node in self.nodes.values() if node.stage.array for s in node.sources}
-        return {s for s in sources & self.nodes.keys() if self.nodes[s].stage.unsorted is not None}
+        found, seen = set(), set[str]()
+        left = [s for node in self.nodes.values() if node.stage.array for s in node.sources]
+        while left:
+            name = left.pop()
+            if name in seen or name in self.inputs:
+                continue
+            seen.add(name)
+            node = self.nodes[name]
+            if node.stage.unsorted is not None:
+                found.add(name)
+            elif node.stage.order == "kept" and not node.stage.array:
+                left += node.followed
+        return found
 
     def _hold(self, node: Node, given: dict[str, pl.LazyFrame], collect: Collect) -> pl.LazyFrame:
         """Run a node and return a plan that reads its rows.

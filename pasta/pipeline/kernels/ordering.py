@@ -5,7 +5,6 @@ A group is an integer from 0 on. Nothing here goes through floats.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,22 +50,29 @@ def _in_order(keys: Sequence[Any]) -> bool:
 
 
 def _packed(keys: Sequence[Any]) -> Sequence[Any]:
-    """Return one key in the order of all, where their values and a row's number fit one integer together; else the keys.
+    """Return fewer keys of the same order: those beside each other as one, where with a row's number they fit one integer.
 
     On a device they are left as they are, since each look at an extreme waits for it.
     """
     xp = array_namespace(keys[0])
-    if xp.__name__ != "numpy":
+    if xp.__name__ != "numpy" or len(keys) == 1:
         return keys
-    extents = [(int(key.min()), int(key.max())) for key in keys]
-    widths = [highest - lowest + 1 for lowest, highest in extents]
-    if len(keys) == 1 or math.prod(widths) >= 1 << (63 - len(keys[0]).bit_length()):
-        return keys
-    packed = xp.zeros(len(keys[0]), dtype=xp.int64)
-    for key, (lowest, _), width in zip(keys, extents, widths, strict=True):
-        packed *= width
-        packed += (key - lowest).astype(xp.int64)
-    return [packed]
+    room = 1 << (63 - len(keys[0]).bit_length())
+    packed: list[Any] = []
+    taken = room
+    for key in reversed(keys):
+        lowest = key.min()
+        width = int(key.max()) - int(lowest) + 1
+        if taken * width < room:
+            packed[-1] += (key - lowest).astype(xp.int64) * taken
+            taken *= width
+        elif width < room:
+            packed.append((key - lowest).astype(xp.int64))
+            taken = width
+        else:
+            packed.append(key)
+            taken = room
+    return packed[::-1]
 
 
 def _stable_order(key: Any) -> Any:

@@ -149,6 +149,8 @@ def _last_of_runs(first: Any) -> Any:
 def set_bits(masks: Any) -> Any:
     """Return the number of bits that are set in each mask, u64, as int64."""
     xp = array_namespace(masks)
+    if hasattr(xp, "bitwise_count"):  # numpy has it from version 2 on
+        return xp.bitwise_count(masks).astype(xp.int64)
     pairs, fours, eights = (
         xp.uint64(pattern)
         for pattern in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)
