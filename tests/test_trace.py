@@ -1,6 +1,7 @@
 """A trace on disk: opening what is none, reading what a dead writer left, sorting when finished."""
 
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -242,4 +243,9 @@ def test_losses_are_summed_over_ranks(tmp_path):
         }
     )
     write(tmp_path / "t", loss=loss)
-    assert Trace.open(tmp_path / "t").losses().rows() == [("b", "r", 9, 4), ("a", "r", 3, 8)]
+    trace = Trace.open(tmp_path / "t")
+    assert trace.losses().rows() == [("b", "r", 9, 4), ("a", "r", 3, 8)]
+    assert trace.losses() is trace.losses()
+    [file] = trace.files("loss")
+    shutil.copy(file, file.with_stem(f"{file.stem}-again"))
+    assert trace.losses().rows() == [("b", "r", 18, 4), ("a", "r", 6, 8)]

@@ -44,6 +44,16 @@ def test_groups_are_numbered_over_all_inputs_in_order(left, right, by):
         assert [keys.row(group) for group in numbered.tolist()] == table
 
 
+@given(st.lists(st.integers(0, 3), max_size=9), st.booleans())
+def test_a_column_may_follow_from_the_one_before_it_or_not(ids, follows):
+    other = [-id_ if follows else place for place, id_ in enumerate(ids)]
+    rows = pl.DataFrame({"id": ids, "other": other}, {"id": pl.Int64, "other": pl.Int32})
+    keys, (groups,) = number_groups(["id", "other"], rows)
+    assert keys.rows() == sorted({*rows.rows()})
+    assert keys.schema == rows.schema
+    assert [keys.row(group) for group in groups.tolist()] == rows.rows()
+
+
 @pytest.mark.parametrize(
     ("kind", "least"),
     [(pl.Int8, -128), (pl.Int64, -(2**63)), (pl.Int64, 2**63 - 256), (pl.UInt64, 2**64 - 256), (pl.UInt32, 0)],

@@ -33,6 +33,18 @@ def test_order_is_by_the_first_key_then_the_next_then_the_row(pairs):
     assert found == sorted(range(len(pairs)), key=lambda row: (*pairs[row], row))
 
 
+@given(
+    st.lists(
+        st.tuples(SMALL, SMALL | LARGE, st.integers(0, 2**40), st.integers(0, 2**64 - 1), SMALL)
+    )
+)
+def test_keys_are_packed_where_they_fit_and_left_where_not(rows):
+    kinds = [np.int64, np.int64, np.int64, np.uint64, np.int64]
+    keys = [np.array([row[i] for row in rows], dtype=kind) for i, kind in enumerate(kinds)]
+    expected = sorted(range(len(rows)), key=lambda row: (*rows[row], row))
+    assert order_by(*keys).tolist() == expected
+
+
 @given(PAIRS)
 def test_changes_are_where_any_key_differs(pairs):
     expected = [i == 0 or pairs[i] != pairs[i - 1] for i in range(len(pairs))]

@@ -46,7 +46,7 @@ def test_previous_use_is_the_last_of_the_same(things):
     assert previous_uses(np.array(things, dtype=np.int64)).tolist() == expected
 
 
-@given(st.integers(0, 70).flatmap(lambda count: st.permutations(range(count))))
+@given(st.integers(0, 300).flatmap(lambda count: st.permutations(range(count))))
 def test_smaller_before_by_looking_at_all(permutation):
     expected = [sum(b < a for b in permutation[:i]) for i, a in enumerate(permutation)]
     assert smaller_before(np.array(permutation, dtype=np.int64)).tolist() == expected
