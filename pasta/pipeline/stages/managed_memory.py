@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,9 @@ from pasta.pipeline.kernels.ranges import cut_evenly
 from pasta.pipeline.stage import Within, stage
 
 _MOST_PAGES = 64
+_AT_ONCE = 2
+"""Groups that are followed beside each other on processors; each takes a dozen arrays of its uses."""
+
 _BEYOND, _LARGEST = 1 << 57, 1 << 42
 _SUMS = (
     "faults", "fault_bytes", "prefetch_bytes", "new_bytes", "evictions", "bytes_out", "wasted_bytes",
@@ -171,16 +174,21 @@ def _used_blocks(devices: Any, blocks: Any, used: Any) -> Any:
 
 
 def _by_step(uses: Uses, steps: Any, capacities: Any, count: int, page: int) -> dict[str, Any]:
-    """Follow the uses of one group after another, and sum up what each step causes, in bytes."""
+    """Follow the uses of each group, and sum up what each step causes, in bytes."""
     xp = array_namespace(steps)
     sums = {name: xp.zeros(count, dtype=xp.int64) for name in _SUMS}
     edges = [*xp.flatnonzero(changes(uses.groups)).tolist(), len(steps)]
-    for begin, end in itertools.pairwise(edges):
+
+    def follow(begin: int, end: int) -> None:
         own = Uses(*(values[begin:end] for values in uses))
         first, last = int(steps[begin]), int(steps[end - 1])
         found = _sums(move(own, capacities), own.prefetches, steps[begin:end] - first, page)
         for name, values in found.items():
             sums[name][first : last + 1] = values
+
+    with ThreadPoolExecutor(_AT_ONCE if xp.__name__ == "numpy" else 1) as pool:
+        for _ in pool.map(follow, edges, edges[1:]):
+            pass  # It raises here what a thread has raised.
     return sums
 
 
