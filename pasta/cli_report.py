@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasta.allocator import keep_little
+from pasta.allocator import keep_freed
 from pasta.cli_options import GivenPath, pairs
 from pasta.errors import PastaError
 from pasta.whole_file import whole_file
@@ -111,7 +111,7 @@ def report_command(
     traces: Sequence[str], runs: Sequence[str], tools: Sequence[str], out: Path, engine: str
 ) -> None:
     """Run every shipped tool that the traces can feed, and write one HTML page of all."""
-    keep_little()
+    keep_freed()
     from pasta import api
     from pasta.tools.html import Page
 

@@ -1,7 +1,8 @@
-"""Polars keeps little of what it frees where `pasta report` loads it, and workers keep all of it."""
+"""What is freed is kept in one place where `pasta report` runs, and workers keep all of it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -10,8 +11,8 @@ import pytest
 
 from pasta.allocator import kept_for_parts
 
-LOADED = "import polars; from pasta.allocator import keep_little; keep_little()"
-BEFORE = "from pasta.allocator import keep_little; keep_little(); import polars"
+LOADED = "import polars; from pasta.allocator import keep_freed; keep_freed()"
+BEFORE = "from pasta.allocator import keep_freed; keep_freed(); import polars"
 
 
 def settings(code: str, **environment: str) -> tuple[list[str], str]:
@@ -30,7 +31,8 @@ def settings(code: str, **environment: str) -> tuple[list[str], str]:
 
 def test_polars_is_told_before_it_is_loaded() -> None:
     found, said = settings(BEFORE)
-    assert {f"narenas:{os.cpu_count()}", "muzzy_decay_ms:0"} < set(found)
+    arenas = max((os.cpu_count() or 1) // 4, 1)
+    assert {f"narenas:{arenas}", "dirty_decay_ms:6000", "muzzy_decay_ms:0"} < set(found)
     assert found.index("muzzy_decay_ms:0") > found.index("muzzy_decay_ms:1000")
     assert said == ""
 
@@ -43,6 +45,54 @@ def test_what_is_set_already_holds() -> None:
 def test_nothing_changes_where_polars_is_loaded() -> None:
     found, _ = settings(LOADED)
     assert not any(setting.startswith("narenas") for setting in found)
+
+
+KEPT = """
+import resource
+from pasta.allocator import give_back, keep_freed
+{called}
+import numpy as np
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+np.ones(2 << 20)  # 16 MiB, freed at once
+before = faults()
+for _ in range(8):
+    np.ones(2 << 20)
+again = faults() - before
+
+arrays = [np.ones(1 << 20) for _ in range(24)]
+behind = np.ones(1 << 20)
+arrays.clear()
+held = resident()
+give_back()
+print(again < 2 << 10, held - resident() > 100 << 20)
+"""
+
+
+def kept_and_given_back(called: str, **environment: str) -> list[str]:
+    """Tell whether freed arrays are used again without faults, and whether they then go back when told."""
+    code = KEPT.format(called=called)
+    kept = {name: text for name, text in os.environ.items() if "MALLOC" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="no C library of GNU")
+def test_arrays_are_kept_until_they_are_given_back() -> None:
+    assert kept_and_given_back("keep_freed()") == ["True", "True"]
+    assert kept_and_given_back("")[1] == "False"
+    assert kept_and_given_back("keep_freed()", MALLOC_ARENA_MAX="3")[1] == "False"
 
 
 @pytest.fixture

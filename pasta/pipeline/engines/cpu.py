@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from pasta.allocator import give_back
 from pasta.errors import EngineError
 from pasta.pipeline.engines.base import Engine
 from pasta.pipeline.engines.local_run import run_in_turn
@@ -125,6 +126,7 @@ class CpuEngine(Engine):
         Raises:
             EngineError: Polars cannot run them.
         """
+        give_back()
         with _failures():
             return list(map(in_even_chunks, pl.collect_all(plans, engine="streaming")))
 
