@@ -6,7 +6,7 @@ import polars as pl
 
 from pasta.errors import ConfigError
 from pasta.pipeline.columns import check_keys
-from pasta.pipeline.ordering import nulls_last, sorted_by
+from pasta.pipeline.ordering import sorted_by
 from pasta.pipeline.stage import Merge, Within, stage
 
 
@@ -20,7 +20,7 @@ def _dedupe(rows: pl.LazyFrame, *, by: list[str], order: list[str]) -> pl.LazyFr
 
 
 def _sorted(rows: pl.LazyFrame, *, by: list[str], **_order: list[str]) -> pl.LazyFrame:
-    return nulls_last(rows, by, [False] * len(by), stable=True)
+    return rows.sort(by, nulls_last=True, maintain_order=True)
 
 
 @stage(
