@@ -1,6 +1,6 @@
 """What allocators keep of freed memory: jemalloc, that of Polars, and the C library's, that of numpy.
 
-They ask once: jemalloc when Polars is loaded, the C library when a process starts.
+They ask the environment once: jemalloc when Polars is loaded, the C library when a process starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FOR_PARTS = {
 
 
 def keep_freed() -> None:
-    """Have Polars keep what it frees in one place, and numpy until `give_back` what a stage frees.
+    """Have Polars keep in one place what it frees, and the C library what array code frees, until `give_back`.
 
     Polars by default has four arenas for each core, of which each keeps for half a second what it freed
     and for another second what it offered back; what is larger than 8 MiB goes back at once, and a freed
@@ -56,7 +56,11 @@ def keep_freed() -> None:
 
 def _keep_of_arrays() -> None:
     """Have the C library keep what is freed until `give_back`, where it is glibc and the user set nothing."""
-    if _FOR_PARTS.keys() & os.environ.keys() or not hasattr(_C_LIBRARY, "malloc_trim"):
+    tuned = (
+        "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
+        or _FOR_PARTS.keys() & os.environ.keys()
+    )
+    if tuned or not hasattr(_C_LIBRARY, "malloc_trim"):
         return
     for option, value in (
         (_M_ARENA_MAX, 1),

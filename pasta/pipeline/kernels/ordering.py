@@ -61,8 +61,8 @@ def _packed(keys: Sequence[Any]) -> Sequence[Any]:
     packed: list[Any] = []
     taken = room
     for key in reversed(keys):
-        lowest = key.min()
-        width = int(key.max()) - int(lowest) + 1
+        lowest = int(key.min())
+        width = int(key.max()) - lowest + 1
         if taken * width < room:
             packed[-1] += (key - lowest).astype(xp.int64) * taken
             taken *= width

@@ -186,8 +186,10 @@ def _by_step(uses: Uses, steps: Any, capacities: Any, count: int, page: int) -> 
         for name, values in found.items():
             sums[name][first : last + 1] = values
 
-    with ThreadPoolExecutor(_AT_ONCE if xp.__name__ == "numpy" else 1) as pool:
-        for _ in pool.map(follow, edges, edges[1:]):
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        # The arrays of a device belong to the thread that made them.
+        each = pool.map if xp.__name__ == "numpy" else map
+        for _ in each(follow, edges, edges[1:]):
             pass  # It raises here what a thread has raised.
     return sums
 
